@@ -1,4 +1,4 @@
-"""The tools that models are given: they read and write the context, within the permissions of their session."""
+"""The tools that ktx gives to models, to read and write the context within the permissions of their session."""
 
 from __future__ import annotations
 

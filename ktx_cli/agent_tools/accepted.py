@@ -1,7 +1,7 @@
-"""What is accepted stays: a capture adds to pages and sources, and what it would drop or change is listed line by line.
+"""Protects accepted context: a capture may only add to it, and anything it would drop or change is listed line by line.
 
-The words that stand must stand afterwards, in their order and to be seen; whether what is added contradicts them no
-program can tell. `ToolSession.accepted` None: everything may be changed.
+Accepted words must remain, in their order and visible; no program can determine whether an addition contradicts them.
+If `ToolSession.accepted` is None, everything may be changed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ktx_cli.wiki import Page, hidden_markup, parse, place_of, without_fences, w
 _MOST_SHOWN: Final = 12
 _LONGEST: Final = 160
 _PUT_AWAY: Final = ("usage_mode", "stale_since", "archived_since")
-"""Fields that keep a page from readers; they are people's."""
+"""Fields that keep a page from readers; only people set them."""
 
 
 def check_kept(session: ToolSession, path: str, content: bytes | None) -> None:
-    """Refuse a page that would no longer say what is accepted; `content` None: it would go."""
+    """Refuse a page that would lose accepted text; if `content` is None, the page would be removed."""
     place = place_of(path)
     if session.accepted is None or place is None:
         return
@@ -42,9 +42,9 @@ def changed_source(
     old: OwnFile | None,
     new: Mapping[str, Any] | None,
 ) -> list[str]:
-    """Return what a write of a source would change of what is accepted, one sentence each.
+    """Return the accepted content that a write to a source would change, one sentence per change.
 
-    What this session defined itself is not accepted yet.
+    Definitions from this session are not accepted yet.
     """
     if session.accepted is None:
         return []
@@ -59,7 +59,7 @@ def changed_source(
 
 
 def refusal_of_changes(lost: Iterable[str], artifact: str) -> str:
-    """Return what a model reads of a write that would change what is accepted; empty where none would be."""
+    """Return the text shown to the model if a write would change accepted content; otherwise an empty string."""
     distinct = list(dict.fromkeys(lost))
     if not distinct:
         return ""
@@ -73,9 +73,9 @@ def refusal_of_changes(lost: Iterable[str], artifact: str) -> str:
 
 
 def lost_in(accepted: Tree, after: Tree, paths: Iterable[str], layers: Layers) -> dict[str, list[str]]:
-    """Return path -> what a tree has no more of what is accepted, of those paths that lost anything.
+    """Return path -> the accepted content that is missing from a tree, for each path that lost any.
 
-    New pages and new files about sources lose nothing; other files of the project are no business of a capture.
+    New pages and new files about sources lose nothing; a capture must not change other files of the project.
     """
     found: dict[str, list[str]] = {}
     touched: dict[str, list[str]] = {}
@@ -94,7 +94,7 @@ def lost_in(accepted: Tree, after: Tree, paths: Iterable[str], layers: Layers) -
 
 
 def lost_of_page(path: str, old: bytes | None, new: bytes | None) -> list[str]:
-    """Return the lines and fields of a page that would be gone or another, and what would hide them."""
+    """Return the lines and fields of a page that would be removed, changed or hidden."""
     if old is None or old == new:
         return []
     place = place_of(path)
@@ -108,7 +108,9 @@ def lost_of_page(path: str, old: bytes | None, new: bytes | None) -> list[str]:
 
 
 def lost_of_definition(path: str, old: bytes | None, new: Mapping[str, Any] | None) -> list[str]:
-    """Return what a file about a source defines no more, or otherwise; `new` None: the file would go."""
+    """Return the parts of a source's file that would be dropped or redefined; if `new` is None, the file would be
+    removed.
+    """
     if old is None:
         return []
     if new is None:
@@ -139,7 +141,9 @@ def _document(path: str, content: bytes) -> Mapping[str, Any]:
 
 
 def _unlike(before: Model, after: Model, names: Iterable[str] | None = None) -> list[str]:
-    """Return what sources of a model have no more, or otherwise; other checks report those that are broken now."""
+    """Return the parts of a model's sources that were dropped or changed; other checks report sources that are broken
+    now.
+    """
     found: list[str] = []
     for name in before.sources if names is None else names:
         if name in before.sources and name in after.sources:
@@ -159,7 +163,7 @@ def _fields(before: Page, after: Page) -> Iterator[str]:
 
 
 def _holds(now: Any, accepted: Any) -> bool:
-    """Whether a field says what it said: the same, or a list or mapping with all that was in it."""
+    """Whether a field keeps its value: it is equal, or is a list or mapping that contains every previous item."""
     if isinstance(accepted, list) and isinstance(now, list):
         return all(each in now for each in accepted)
     if isinstance(accepted, Mapping) and isinstance(now, Mapping):
@@ -184,7 +188,7 @@ def _body(before: Page, after: Page) -> Iterator[str]:
 
 
 def _missing(old: str, new: str) -> list[str]:
-    """Return the lines of a text that another has no more, or in another order."""
+    """Return the lines of a text that are missing from another text, or are in a different order there."""
     rest = iter(_lines(new))
     missing = []
     for line in _lines(old):
@@ -207,7 +211,7 @@ _SCALARS: Final = ("table", "sql", "grain", "keyed", "time_column", "visibility"
 
 
 def redefined(old: Source, new: Source) -> Iterator[str]:
-    """Yield what a composed source has no more, or otherwise, one line each."""
+    """Yield the parts of a composed source that were dropped or changed, one line each."""
     for name in _SCALARS:
         before = getattr(old, name)
         if before is not None and before != getattr(new, name):
@@ -224,7 +228,7 @@ def redefined(old: Source, new: Source) -> Iterator[str]:
 
 
 def dropped_items(old: Any, new: Any, where: str = "") -> Iterator[str]:
-    """Yield the places of a file's values that are gone or another; what was added is none of them."""
+    """Yield the locations of values in a file that were removed or changed; added values do not count."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key, value in old.items():
             place = f"{where}.{key}" if where else str(key)
@@ -267,7 +271,7 @@ def _name(item: Any) -> str:
 
 
 def _is_kept(old: Any, new: Any) -> bool:
-    """Whether an item says what it said; a description may be new, and it may stand elsewhere."""
+    """Whether an item is unchanged; it may gain a description and move within the file."""
     if isinstance(old, Column | Measure | Segment) and type(old) is type(new):
         if old.description and old.description != new.description:
             return False

@@ -1,4 +1,4 @@
-"""The tool with which every agent records that sources contradict each other."""
+"""The tool that every agent uses to record that sources contradict each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktx_cli.semantic import Source, VisibleModel
 from ktx_cli.wiki import DATA, Contradiction, Statement, load_contradictions, read_page, settled
 
 TEXT: Final = "text"
-"""What a capture calls the text that is to be remembered."""
+"""The name that a capture uses for the text to remember."""
 
 _LONGEST_TEXT: Final = 1_000
 
@@ -87,7 +87,7 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
 
 
 def _date(session: ToolSession, source: str) -> str | None:
-    """Return the first date that a raw file states of itself, or None if it states none, and for other sources."""
+    """Return the first date that a raw file states for itself; None if there is none, or the source is not a file."""
     connection, _, path = source.partition("/")
     candidates = (session.raw.get(source), session.raw.get(path), session.citable.get(connection, {}).get(path))
     raw = next((each for each in candidates if each is not None), None)
@@ -106,11 +106,11 @@ def _parts(statement: StatementInput) -> tuple[str, str, str]:
 
 
 def _settle(session: ToolSession, found: Contradiction) -> None:
-    """Make good the refused writes about what is accepted, which stays; `Refused` where nothing accepted is named."""
+    """Resolve the refused writes to accepted content, which stays; raises `Refused` if no accepted content is named."""
     accepted = [each for each in found.sources if each.startswith(("wiki:", "sl:"))]
     if not accepted:
         raise Refused(
-            "one of the statements has to be what is accepted: a page (`wiki:<key>`) or a definition "
+            "one of the statements must be accepted content: a page (`wiki:<key>`) or a definition "
             "(`sl:<connection>/<source>`)"
         )
     for each in accepted:
@@ -120,7 +120,7 @@ def _settle(session: ToolSession, found: Contradiction) -> None:
 
 
 def checked_source(session: ToolSession, named: str) -> str:
-    """Return a source as it is recorded; `Refused` for one that is not there, with what there is."""
+    """Return a source as it is recorded; raises `Refused`, with the existing sources, if it does not exist."""
     text = named.strip()
     kind, _, name = text.partition(":")
     if text == DATA:
@@ -195,5 +195,5 @@ TOOLS: Final = (record_contradiction,)
 
 
 def contradiction_tool(session: ToolSession) -> RuntimeTool:
-    """Return the tool for a loop that has none of the others, such as a repair."""
+    """Return the tool for a loop that has no other tools, such as a repair."""
     return record_contradiction.on(session)

@@ -1,4 +1,4 @@
-"""Tools that look around: what there is about a topic, and what a source really has."""
+"""Discovery tools: find what exists on a topic, and what a source really contains."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SECTIONS: Final = (
     ("Columns", ("column",), "entity_details"),
     ("Values of columns", ("value",), "entity_details"),
 )
-"""Heading, kinds of hits, and the tools that show more of them."""
+"""Heading, kinds of hits, and the tools that show more hits."""
 
 
 _LONGEST_MISSES: Final = 4_000
-"""Characters on names that nothing has."""
+"""Maximum number of characters about names that do not exist."""
 
 
 class Discover(Input):
@@ -105,7 +105,9 @@ def entity_details(session: ToolSession, value: EntityDetails) -> ToolOutput:
 
 
 def resolved(shown: VisibleModel, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
-    """Return source -> the columns, measures and segments asked for (None: all), and the targets nothing has."""
+    """Return source -> the requested columns, measures and segments (None for all), and the targets that do not
+    exist.
+    """
     wanted: dict[str, list[str] | None] = {}
     missed = []
     for target in dict.fromkeys(targets):
@@ -121,7 +123,7 @@ def resolved(shown: VisibleModel, targets: Sequence[str]) -> tuple[dict[str, lis
 
 
 def resolve(shown: VisibleModel, target: str) -> list[tuple[Source, str | None]]:
-    """Return the sources a name stands for, each with its column, measure or segment that was named, if one was."""
+    """Return the sources that a name refers to, each with the named column, measure or segment, if any."""
     sources = named(shown, target)
     if sources:
         return [(each, None) for each in sources]
@@ -133,7 +135,7 @@ def resolve(shown: VisibleModel, target: str) -> list[tuple[Source, str | None]]
 
 
 def _member(shown: VisibleModel, source: Source, name: str) -> str | None:
-    """Return the column, measure or segment of a source that has a name, as its definition spells it."""
+    """Return the name of a source's column, measure or segment as its definition spells it."""
     column, measure, segment = source.column(name), source.measure(name), spelled(source.segments, name)
     if column is not None and column in shown.columns(source):
         return column.name
@@ -150,7 +152,7 @@ def _source(
     parts: Parts,
     pages: Mapping[str, Collection[str]],
 ) -> tuple[str, int]:
-    """Return the text about a source as far as there is room for it, and how many lines there was none for."""
+    """Return as much of the text about a source as fits, and the number of lines that did not fit."""
     source = shown.model.sources[name]
     connection = shown.model.connection
     room = Parts(parts.room - 2)
@@ -174,7 +176,7 @@ def _source(
 
 
 def _pages_naming(session: ToolSession, connection: str, sources: Collection[str]) -> dict[str, set[str]]:
-    """Return each name of a semantic layer that a page about one of some sources has, with the keys of such pages."""
+    """Return each semantic layer name that pages about the given sources mention, with the keys of those pages."""
     graph = wiki.graph_about(session.workspace, sources)
     seen = wiki.scopes_seen_from(session.scope)
     named: dict[str, set[str]] = {}
@@ -186,7 +188,7 @@ def _pages_naming(session: ToolSession, connection: str, sources: Collection[str
 
 
 def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[str, tuple[Any, ...]]:
-    """Return values that were seen in the columns of a source, where the project lets them go to a model."""
+    """Return values seen in a source's columns, if the project allows models to see them."""
     shares = session.privacy == "off" or shares_code_lists(session.privacy, session.share_code_lists)
     if session.values is None or not shares:
         return {}
@@ -197,7 +199,7 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
 
 
 def missing_name(shown: VisibleModel, target: str) -> str:
-    """Return the line about a name nothing has, with the one that was probably meant."""
+    """Return the line about a name that does not exist, with the name that was probably meant."""
     outer, _, column = target.rpartition(".")
     owners = named(shown, outer) if outer else []
     target = one_line(target, 100)
@@ -258,7 +260,7 @@ def read_raw_span(session: ToolSession, value: ReadSpan) -> ToolOutput:
 
 
 def _span(session: ToolSession, file: RawFile, lines: list[str], first: int, end: int, skip: int) -> ToolOutput:
-    """Return lines of a file, as many as there is room for."""
+    """Return as many lines of a file as fit."""
     text = "\n".join(lines[first - 1 : end])[skip:]
     kept, count = cut_lines(text, _ROOM)
     last = first + count - 1
@@ -274,7 +276,7 @@ def _span(session: ToolSession, file: RawFile, lines: list[str], first: int, end
 
 
 def _file(session: ToolSession, path: str) -> RawFile:
-    """Return a file of the task; a path that leads elsewhere is none of them."""
+    """Return a file of the task; raises `Refused` for any other path."""
     try:
         known = session.known_path(path, session.raw)
         found = session.raw.get(checked_path(path) if known is None else known)
@@ -288,14 +290,14 @@ def _file(session: ToolSession, path: str) -> RawFile:
 
 
 def file_lines(file: RawFile) -> list[str]:
-    """Return the lines of a file as a model sees them."""
+    """Return a file's lines as a model sees them."""
     if b"\0" in file.read()[:8_000] and PurePosixPath(file.path).suffix.lower() not in _DOCUMENTS:
         raise Refused(f"{file.path} is not text, so it cannot be read")
     return visible(raw_text(file)).removesuffix("\n").split("\n")
 
 
 def raw_text(file: RawFile) -> str:
-    """Return the text of a file that people read: of HTML and PDF as Markdown, of Markdown without HTML comments.
+    """Return a file's text as people read it: HTML and PDF as Markdown, Markdown without HTML comments.
 
     Documents have neither secrets nor contact data of persons in it. A line of a Markdown file keeps its number.
     """
@@ -308,7 +310,9 @@ def raw_text(file: RawFile) -> str:
 
 
 RAW_TOOLS: Final = (read_raw_file, read_raw_span)
-"""`read_raw_file` is for tasks with files of their own; a loop over a whole run reads spans."""
+"""Return the reading tools: `read_raw_file` only for tasks with their own files; a loop over a whole run reads
+spans.
+"""
 
 
 Reason = Literal[
@@ -327,7 +331,7 @@ _TABLELESS: Final = ("no_physical_table", "missing_target_table")
 
 
 class UnmappedFallback(Input):
-    """Something that was not imported, the reason, and what was done instead."""
+    """Something that was not imported, the reason, and its replacement."""
 
     raw_path: str = Field(description="The raw file that contains it.")
     reason: Reason = Field(description="Why it did not become a source.")

@@ -1,4 +1,4 @@
-"""Texts on their way to a model: those of others inside a fence they cannot close, and results cut to their size.
+"""Prepares texts for a model: puts foreign texts inside a fence that they cannot close, and cuts results to size.
 
 Prompts state that the content of a fence is data; this module makes sure that a text cannot leave its fence.
 """
@@ -16,16 +16,16 @@ from ktx_cli.wiki import hidden_characters
 
 LONGEST_ORIGIN: Final = 200
 _LONGEST_RUN: Final = 8
-"""So many hidden characters in a row are shown one by one; of a longer run the first, and how many there are."""
+"""Maximum number of consecutive hidden characters shown one by one; a longer run shows the first one and a count."""
 
 _SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5"
-"""Characters without a shape of their own that Unicode does not call format characters."""
+"""Invisible characters that Unicode does not classify as format characters."""
 
 _SUSPECT: Final = re.compile(rf"[^\n\t -~\u00a1-\u00ac\u00ae-\u02ff]|[{_SELECTORS}]")
 
 
 def wrapped(text: str, origin: str) -> str:
-    """Return a text of others as a model may see it: `<data id=… origin=…>`, the text, and the end with the same id.
+    """Return a foreign text as a model may see it, between `<data id=… origin=…>` and an end tag with the same id.
 
     The id is derived from the text and does not occur in it, so the same text gives the same fence, and nothing in it
     can be its end. Hidden characters are shown as `⟨U+200B⟩`, line ends are `\\n`.
@@ -36,7 +36,9 @@ def wrapped(text: str, origin: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text whose hidden characters are shown: controls, zero-width and direction marks, tags, private use."""
+    """Return a text with its hidden characters made visible: controls, zero-width and direction marks, tags, private
+    use.
+    """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if _SUSPECT.search(text) is None:
         return text
@@ -54,7 +56,7 @@ def visible(text: str) -> str:
 
 
 def is_hidden(character: str) -> bool:
-    """Whether a character is there without being seen; blanks, tabs and line ends are not."""
+    """Whether a character is invisible; spaces, tabs and line breaks do not count."""
     if character in "\n\t" or (character.isascii() and character.isprintable()):
         return False
     category = unicodedata.category(character)
@@ -68,7 +70,7 @@ def _shown(run: list[str]) -> str:
 
 
 def _mark(text: str) -> str:
-    """Return an id that does not stand in the text."""
+    """Return an id that does not occur in the text."""
     number = 0
     while True:
         mark = hashlib.sha256(f"{number}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -82,13 +84,15 @@ def _plain(origin: str) -> str:
 
 
 _COLUMN: Final = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*\b(?![\w.-])")
-"""What a join compares a column called `token` with."""
+"""The column that a join compares a column called `token` with."""
 
 _MOST_LINES: Final = 30
 
 
 def unfit_lines(text: str, before: bytes | None) -> list[str]:
-    """Return what of a text may not be saved, a line each; lines the file had `before` are not held against it."""
+    """Return the parts of a text that must not be saved, one line each; lines that were in the file `before` are
+    allowed.
+    """
     known = frozenset() if before is None else frozenset(before.decode("utf-8", "replace").split("\n"))
     lines = text.split("\n")
     keys = (each for each in secrets(text) if not _COLUMN.match(text, each.at))
@@ -101,17 +105,17 @@ def unfit_lines(text: str, before: bytes | None) -> list[str]:
 
 
 LONGEST: Final = 24_000
-"""Characters of a result: about 6,000 tokens."""
+"""Maximum number of characters in a result: about 6,000 tokens."""
 
 LONGEST_RAW: Final = 48_000
-"""Characters of a result that is part of a raw file."""
+"""Maximum number of characters in a result that is part of a raw file."""
 
 RESERVE: Final = 600
-"""Characters kept free for headings, the fence, and the sentence on what was cut."""
+"""Characters reserved for headings, the fence, and the sentence about omitted text."""
 
 
 class Parts:
-    """The parts of a result, as many as there is room for; a part is never broken."""
+    """The parts of a result, as many as fit; a part is never broken."""
 
     def __init__(self, limit: int = LONGEST - RESERVE) -> None:
         self._left = limit
@@ -120,7 +124,7 @@ class Parts:
         self.left_out = 0
 
     def add(self, part: str) -> bool:
-        """Take a part; False where there is no room for it, nor for any that comes later."""
+        """Add a part; return False if it does not fit, after which no later part is added either."""
         if self.left_out or len(part) + 1 > self._left:
             self.left_out += 1
             return False
@@ -131,11 +135,11 @@ class Parts:
 
     @property
     def room(self) -> int:
-        """How many characters there is room for."""
+        """The number of characters that still fit."""
         return self._left
 
     def text(self) -> str:
-        """Return the parts, a line end between two."""
+        """Return the parts, separated by line breaks."""
         return "\n".join(self._parts)
 
     def more(self, noun: str, how: str) -> str:
@@ -146,7 +150,7 @@ class Parts:
 
 
 def cut_lines(text: str, limit: int) -> tuple[str, int]:
-    """Return as many whole lines of a text as fit, at least a part of the first, and how many lines that are."""
+    """Return as many whole lines of a text as fit, or at least part of the first line, and the number of lines."""
     if len(text) <= limit:
         return text, text.count("\n") + 1
     place = text.rfind("\n", 0, limit + 1)
@@ -155,7 +159,7 @@ def cut_lines(text: str, limit: int) -> tuple[str, int]:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text on at most `limit` characters, with a mark where it was cut."""
+    """Return a text cut to at most `limit` characters, with a mark where it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -58,7 +58,7 @@ def sl_discover(session: ToolSession, value: DiscoverSources) -> ToolOutput:
         return _listed(session, ids)
     found = session.search(value.query, Scope(_KINDS, None if value.connection is None else ids[0]), MOST_LISTED)
     if not found:
-        return ToolOutput("Nothing fits. Try other words, or list the sources without a query.", {"success": True})
+        return ToolOutput("No matches. Try other words, or list the sources without a query.", {"success": True})
     note_hits(session.ledger, found)
     owners = [(each.connection, each.id if each.kind == "source" else each.id.rpartition(".")[0]) for each in found]
     parts = Parts()
@@ -93,7 +93,7 @@ def _one(session: ToolSession, connection: str, name: str) -> ToolOutput:
 
 
 def _detail(session: ToolSession, shown: VisibleModel, name: str) -> str:
-    """Return a source with as much of it as a fifth of a result holds, and note what is shown."""
+    """Return as much of a source as fits into a fifth of a result, and record the names shown."""
     source, connection = shown.model.sources[name], shown.model.connection
     parts = Parts((LONGEST - RESERVE) // (IN_DETAIL + 1) - 200)
     parts.add(f"## {connection}: {headline(source)}")
@@ -112,7 +112,7 @@ def _detail(session: ToolSession, shown: VisibleModel, name: str) -> str:
 
 
 def the_source(shown: VisibleModel, name: str) -> Source:
-    """Return the source of a name; `Refused` where there is none, or it is not shown."""
+    """Return the source with a name; raises `Refused` if it does not exist or is not shown."""
     found = named(shown, name)
     if len(found) == 1:
         return found[0]
@@ -148,7 +148,9 @@ def sl_read_source(session: ToolSession, value: ReadSource) -> ToolOutput:
 
 
 def _names_in(pieces: Sequence[str], lines: range) -> frozenset[str]:
-    """Return the names the pieces of a definition, a blank line between two, define on these lines of the whole."""
+    """Return the names that the blocks of a definition, separated by blank lines, define on these lines of the
+    whole.
+    """
     found: set[str] = set()
     begun = 0
     for piece in pieces:
@@ -158,7 +160,7 @@ def _names_in(pieces: Sequence[str], lines: range) -> frozenset[str]:
 
 
 def _note_read(session: ToolSession, shown: VisibleModel, source: Source, names: Collection[str]) -> None:
-    """Note the source, and those of its parts whose definition was read."""
+    """Record the source, and those of its parts whose definition was read."""
     connection = shown.model.connection
     members = [*(each.name for each in shown.columns(source)), *(each.name for each in shown.measures(source))]
     read = [each for each in (*members, *source.segments) if each.casefold() in names]
@@ -235,7 +237,8 @@ def column_line(source: Source, column: Column, values: Collection[Any] = ()) ->
 
 
 def rest_lines(shown: VisibleModel, source: Source, only: Collection[str] | None = None) -> Iterator[str]:
-    """Yield the lines about grain, time, joins, lineage, segments, measures; nothing hidden, nor what names it.
+    """Yield the lines about grain, time, joins, lineage, segments, measures; without hidden parts or anything that
+    refers to them.
 
     `only`: the segments and measures of these names alone.
     """
@@ -271,7 +274,7 @@ def _whole_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
 
 
 def names_of(shown: VisibleModel, source: Source) -> str:
-    """Return the names of measures and columns, some of each."""
+    """Return some of the names of measures and columns."""
     measures = [each.name for each in shown.measures(source)]
     columns = [each.name for each in shown.columns(source)]
     parts = [f"measures: {listing(measures, 12)}"] if measures else []
@@ -299,7 +302,7 @@ def _described(description: str | None) -> str:
 
 
 def _found_by(entity: Source | Measure | Segment | Column) -> str:
-    """Return the label and other names of something, and the questions that it answers."""
+    """Return a definition's label, other names, and the questions that it answers."""
     label = f"; label: {entity.label}" if entity.label else ""
     synonyms = f"; also called {listing(entity.synonyms, 8)}" if entity.synonyms else ""
     answered = () if isinstance(entity, Column) else entity.questions
@@ -308,7 +311,7 @@ def _found_by(entity: Source | Measure | Segment | Column) -> str:
 
 
 def _shown_values(source: Source, column: Column, values: Collection[Any]) -> str:
-    """Return values of a column: those its definition lists, else those that were seen and may be shown."""
+    """Return a column's values: those listed in its definition, or else values seen in the data that may be shown."""
     if column.values:
         return listing([one_line(value, LONGEST_VALUE) for value in column.values], MOST_VALUES)
     seen = [value for value in values if value is not None]

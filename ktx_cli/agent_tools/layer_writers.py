@@ -32,7 +32,9 @@ from ktx_cli.semantic import (
 
 
 def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
-    """Refuse a definition under another name, an overlay of nothing, a source that hides a generated one."""
+    """Refuse a definition with a different name, an overlay of a missing source, or a source that hides a generated
+    one.
+    """
     stated = document.get("name")
     if stated != name:
         raise Refused(f"`name` in the YAML is `{stated}`, but `source` is `{name}`: they must be the same")
@@ -52,14 +54,14 @@ def check_name(session: ToolSession, connection: str, name: str, document: Mappi
 
 
 def check_text(text: str, old: OwnFile | None) -> None:
-    """Refuse a definition with hidden characters, what looks like a secret, or contact data of persons."""
+    """Refuse a definition with hidden characters, likely secrets, or personal contact data."""
     unfit = unfit_lines(text, None if old is None else old.content)
     if unfit:
         raise Refused("Nothing was saved, because a definition must not contain this:\n" + "\n".join(unfit))
 
 
 def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
-    """Refuse descriptions that YAML understood as something else: keys without a text, and keys nobody has.
+    """Refuse descriptions that YAML parsed differently from what was meant: keys without text, and unknown keys.
 
     What the file had before is not held against it.
     """
@@ -74,7 +76,7 @@ def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
 
 
 def check_approvals(new: Mapping[str, Any], old: OwnFile | None) -> None:
-    """Refuse a definition that says of itself that somebody accepted it, or that a tool wrote it.
+    """Refuse a definition that claims to be accepted, or written by a tool.
 
     What the file had before may stay as it is.
     """
@@ -100,7 +102,7 @@ def check_approvals(new: Mapping[str, Any], old: OwnFile | None) -> None:
 
 
 def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield a file, and the measures, segments, columns and joins in it, by what they are called."""
+    """Yield a file and its measures, segments, columns and joins, each with its name."""
     yield "the source", document
     for key in ("measures", "segments", "columns", "joins"):
         items = document.get(key)
@@ -141,10 +143,10 @@ def check_write(
     old: OwnFile | None,
     new: Mapping[str, Any] | None,
 ) -> list[Diagnostic]:
-    """Return the warnings a write brings; `Refused` with everything that speaks against it.
+    """Return the warnings that a write causes; raises `Refused` with every reason against it.
 
     `trial`: the overlay with the write. `old`, `new`: the file about the source before and after, None if there is
-    none. Only what the write makes wrong counts.
+    none. Only problems that the write causes count.
     """
     found = new_problems(session.problems(session.workspace, connection), session.problems(trial, connection))
     errors = [each for each in found if each.severity == "error"]
@@ -153,8 +155,8 @@ def check_write(
     known = source_needs(before, name, None if old is None else old.document)
     needs = [need for shown, need in source_needs(after, name, new).items() if shown not in known]
     reasons = joined(
-        problems_text("It would make these errors, so nothing was saved:", errors),
-        problems_text("It is not usable for these, so nothing was saved:", lost if not errors else []),
+        problems_text("Nothing was saved, because it would cause these errors:", errors),
+        problems_text("Nothing was saved, because these errors make it unusable:", lost if not errors else []),
         _protected(
             [*weakened(before, after, name), *rewritten(before, name, None if old is None else old.document, new)]
         ),
@@ -167,7 +169,7 @@ def check_write(
 
 
 def _checked_on_data(session: ToolSession, before: Model, after: Model) -> list[Diagnostic]:
-    """Return the warnings of the database about what a write changes; `Refused` with its errors."""
+    """Return the database's warnings about the changes of a write; raises `Refused` with its errors."""
     if session.check_data is None:
         return []
     found = session.check_data(before, after)
@@ -182,7 +184,7 @@ def _about(problems: tuple[Diagnostic, ...], name: str) -> list[Diagnostic]:
 
 
 def problems_text(heading: str, problems: list[Diagnostic]) -> str:
-    """Return problems as lines under a heading; empty for none."""
+    """Return problems as lines under a heading, or an empty string if there are none."""
     if not problems:
         return ""
     parts = Parts(6_000)
@@ -203,7 +205,7 @@ _STRICTNESS: Final = {Visibility.PUBLIC: 0, Visibility.INTERNAL: 1, Visibility.H
 
 
 def weakened(before: Model, after: Model, name: str) -> list[str]:
-    """Return what a write of a source would make visible that is not, one sentence each."""
+    """Return what a write to a source would newly make visible, one sentence each."""
     old, new = before.sources.get(name), after.sources.get(name)
     found: list[str] = list(_unknown(before, name))
     if old is not None:
@@ -223,9 +225,9 @@ def _unknown(before: Model, name: str) -> Iterator[str]:
 
 
 def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[str]:
-    """Return why a file that says who sees what may not be written over while it has errors.
+    """Return why a file that defines access must not be overwritten while it has errors.
 
-    The model does not have its source then, so nothing else could report what would be lost.
+    The model does not contain its source in that case, so nothing else could report what would be lost.
     """
     if old is None or name in before.sources or not _limits(old):
         return []
@@ -251,7 +253,7 @@ def _policies(old: Source, new: Source | None) -> Iterator[str]:
 
 
 def _visibility(old: Source, new: Source | None) -> Iterator[str]:
-    """Yield what is less strict than before; what is gone is seen by nobody."""
+    """Yield visibility that is less strict than before; nobody sees removed parts."""
     if new is None:
         return
     pairs: list[tuple[str, Visibility, Visibility]] = [(f"`{old.name}`", old.visibility, new.visibility)]
@@ -269,7 +271,7 @@ def _visibility(old: Source, new: Source | None) -> Iterator[str]:
 
 
 def _around(before: Model, after: Model, old: Source | None, new: Source) -> Iterator[str]:
-    """Yield the protected sources whose table a source of its own would read past them."""
+    """Yield the protected sources that a new source would bypass by reading their tables."""
     if new.generated or (old is not None and (old.table, old.sql) == (new.table, new.sql)):
         return
     for table in sorted(_tables(new, after.dialect)):
@@ -291,9 +293,9 @@ def _tables(source: Source, dialect: str) -> set[Table]:
 
 
 def _hidden_read(model: Model, old: Source | None, new: Source) -> Iterator[str]:
-    """Yield new definitions that read a hidden column, of whatever source, otherwise than to count it.
+    """Yield new definitions that use a hidden column, from any source, for more than counting.
 
-    A column without a visibility of its own is hidden where one is that it reads.
+    A column without its own visibility is hidden if a column it reads is hidden.
     """
     own = _hidden(model, new)
     others = {name for source in model.sources.values() if source.name != new.name for name in _hidden(model, source)}
@@ -354,7 +356,7 @@ def _is_counted(column: Any) -> bool:
 
 LONGEST_FILE: Final = 100_000
 LONGEST_SHOWN: Final = 6_000
-"""Maximum characters of a definition that the answer to a write shows."""
+"""Maximum number of characters of a definition shown in the answer to a write."""
 
 _SOURCE: Final = Field(min_length=1, max_length=200, description="Name of the source, the same as `name:` in the YAML.")
 _CONNECTION: Final = Field(None, description="The connection; required if there are several.")
@@ -452,7 +454,7 @@ def sl_edit_source(session: ToolSession, value: EditSource) -> ToolOutput:
 
 
 def edited(text: str, edits: list[YamlEdit]) -> str:
-    """Return a text with all edits made, each in what the one before left; `Refused` with all that do not fit."""
+    """Return a text with all edits applied in sequence; raises `Refused` with all edits that do not fit."""
     windows = "\r\n" in text
     problems = []
     for number, each in enumerate(edits, start=1):
@@ -525,7 +527,7 @@ def _saved(
 
 
 def _as_understood(document: Mapping[str, Any] | None, path: str) -> str:
-    """Return a definition as ktx reads it: YAML that says something else than was meant is seen at once."""
+    """Return a definition as ktx parses it, so that YAML with an unintended meaning is noticed immediately."""
     if document is None:
         return ""
     whole = yaml.dump(dict(document)).rstrip()
@@ -535,7 +537,7 @@ def _as_understood(document: Mapping[str, Any] | None, path: str) -> str:
 
 
 def _gone(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what a file defined by name and defines no more: ``measure `paid` ``."""
+    """Return the names that a file no longer defines, such as ``measure `paid` ``."""
     names = ((kind, _named(old, kind), _named(new, kind)) for kind in ("measures", "segments"))
     return [f"{kind.removesuffix('s')} `{name}`" for kind, had, has in names for name in sorted(had - has)]
 
@@ -546,7 +548,7 @@ def _named(document: Mapping[str, Any], kind: str) -> set[str]:
 
 
 def _detail(document: dict[str, Any]) -> str:
-    """Return what of a source a file defines, for a list of what was done."""
+    """Return which parts of a source a file defines, for a list of actions."""
     counts = {key: len(document[key]) for key in ("measures", "segments", "joins", "columns") if document.get(key)}
     return ", ".join(f"{count} {key}" for key, count in counts.items())
 

@@ -1,6 +1,6 @@
-"""The semantic layer of each connection as an overlay has it now, read again only where a file of it changed.
+"""The current semantic layer of each connection in an overlay, reloaded only if one of its files changed.
 
-What was read is remembered for the whole process: the loops of a run begin with the same files.
+Loaded layers are cached for the whole process, because the loops of a run start with the same files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import CalendarSettings, Model, Shard
 
 MOST_KEPT: Final = 24
-"""How many models are remembered: those of a few loops side by side, before and after a write each."""
+"""Number of cached models: enough for a few concurrent loops, each before and after a write."""
 
 _Key = tuple[str, str, "CalendarSettings", str]
 
@@ -31,7 +31,7 @@ _PROBLEMS: Final[Recent[tuple[Diagnostic, ...]]] = Recent(MOST_KEPT)
 
 
 class Layers:
-    """Models and their problems: of the same files, dialect and calendar the same ones. Nobody changes a model.
+    """Models and their problems: identical files, dialect and calendar give the same objects. Models are never changed.
 
     `configured`: the ids of all connections in `ktx.yaml`, None if they are those of `dialects`.
     """
@@ -44,15 +44,15 @@ class Layers:
         self._calendar = calendar
 
     def model(self, tree: Tree, connection: str) -> Model:
-        """Return the semantic layer of a connection as the tree has it."""
+        """Return a connection's semantic layer in the given tree."""
         return self._model(tree, self._key(tree, connection))
 
     def models(self, tree: Tree) -> Mapping[str, Model]:
-        """Return the semantic layers of all connections, each loaded when it is first asked for, by any thread."""
+        """Return the semantic layers of all connections, each loaded on first use, by any thread."""
         return _Models(self, tree)
 
     def problems(self, tree: Tree, connection: str) -> tuple[Diagnostic, ...]:
-        """Return everything that is wrong in a connection's files: as they were read, then as they were checked."""
+        """Return all problems in a connection's files: first those from reading, then those from checking."""
         key = self._key(tree, connection)
 
         def check() -> tuple[Diagnostic, ...]:
@@ -96,14 +96,14 @@ class _Models(Mapping[str, "Model"]):
 
 @functools.lru_cache(maxsize=1_024)
 def parse_once(content: bytes, where: str) -> Shard:
-    """Return a shard, parsed once for all loops of a run; nobody changes the document. Raises as `parse_shard`."""
+    """Return a shard, parsed once for all loops of a run; the document is never changed. Raises like `parse_shard`."""
     from ktx_cli.semantic import parse_shard
 
     return parse_shard(content, where)
 
 
 def digest(tree: Tree, connection: str, configured: Collection[str]) -> str:
-    """Return what tells the files of a connection's semantic layer, and those of no connection, from any others."""
+    """Return a digest of the files of a connection's semantic layer, and of those without a connection."""
     from ktx_cli.semantic import stray_paths
 
     found = hashlib.sha256()
@@ -123,7 +123,7 @@ def digest(tree: Tree, connection: str, configured: Collection[str]) -> str:
 
 
 def new_problems(before: tuple[Diagnostic, ...], after: tuple[Diagnostic, ...]) -> list[Diagnostic]:
-    """Return the problems that were not there before, wherever their lines have moved to."""
+    """Return the problems that did not exist before, ignoring changed line numbers."""
     known = {_same(each) for each in before}
     return [each for each in after if _same(each) not in known]
 
@@ -137,7 +137,7 @@ Find = Callable[[Workspace, str, "Scope", int], "Found"]
 
 
 def in_memory(layers: Layers) -> Find:
-    """Return a `Find` that has no index behind it: it reads the whole overlay when it is first asked."""
+    """Return a `Find` without an index: it reads the whole overlay on first use."""
     from ktx_cli.search import Contents, Overlays, Pages, found, rank
 
     parts = [layer_part(layers, connection) for connection in sorted(layers.dialects)]
@@ -151,7 +151,7 @@ def in_memory(layers: Layers) -> Find:
 
 
 def layer_part(layers: Layers, connection: str) -> Layer:
-    """Return the semantic layer of a connection as something to search, read as the tools of loops read it."""
+    """Return a connection's semantic layer in searchable form, loaded in the same way as for the tools of loops."""
     from ktx_cli.search import Layer
 
     def load(tree: Tree) -> Model:
@@ -163,7 +163,7 @@ def layer_part(layers: Layers, connection: str) -> Layer:
 def find_in(
     find: Find, workspace: Workspace, connections: Collection[str], query: str, scope: Scope, limit: int
 ) -> list[Hit]:
-    """Return the hits of pages and of these connections alone, best first; what is internal is among them."""
+    """Return only hits from pages and from these connections, best first, including internal definitions."""
     wanted = limit if scope.connection is not None else 4 * limit + 20
     hits = find(workspace, query, replace(scope, internal=True), wanted).hits
     return [each for each in hits if not each.connection or each.connection in connections][:limit]
@@ -179,7 +179,9 @@ class OwnFile:
 
 
 def own_file(tree: Tree, connection: str, name: str) -> OwnFile | None:
-    """Return the file about a source, or None if there is only the manifest or nothing; `Refused` for several."""
+    """Return the file about a source, or None if only the manifest or nothing defines it; raises `Refused` for
+    several.
+    """
     found = [each for each in _own(tree, connection) if each.document["name"] == name]
     if len(found) > 1:
         raise Refused(f"several files are about `{name}`: {listing(each.path for each in found)}; people sort that out")
@@ -201,7 +203,7 @@ def path_of(tree: Tree, connection: str, name: str) -> str:
 
 
 def manifest_names(tree: Tree, connection: str) -> list[str]:
-    """Return the names of the generated sources; those of a shard that cannot be read are not among them."""
+    """Return the names of the generated sources, except those in unreadable shards."""
     found: list[str] = []
     for path in tree.paths(f"{Layout.schema_path(connection)}/"):
         content = tree.read(path) if path.endswith(SUFFIXES) else None
@@ -215,7 +217,7 @@ def manifest_names(tree: Tree, connection: str) -> list[str]:
 
 
 def read_document(text: str, where: str) -> dict[str, Any]:
-    """Return the mapping a model wrote as YAML; `Refused` with line and column for anything else."""
+    """Return the mapping that a model wrote as YAML; raises `Refused`, with line and column, for anything else."""
     try:
         document = yaml.load(text, where=where)
     except ConfigError as error:
@@ -226,7 +228,7 @@ def read_document(text: str, where: str) -> dict[str, Any]:
 
 
 def put_into(file: OwnFile | None, document: Mapping[str, Any], text: str, where: str) -> bytes:
-    """Return the new text of a file: of one that is there only what differs is changed, comments stay."""
+    """Return the new text of a file; in an existing file, only differences are changed and comments are kept."""
     fresh = text.strip("\n") + "\n"
     if file is None:
         return fresh.encode("utf-8", "strict")
@@ -252,7 +254,7 @@ def _own(tree: Tree, connection: str) -> Iterator[OwnFile]:
 
 @functools.lru_cache(maxsize=2_000)
 def _document(content: bytes, path: str) -> Mapping[str, Any] | None:
-    """Return the mapping in a file, None for anything else; nobody changes it."""
+    """Return the mapping in a file, or None for anything else; the mapping is never changed."""
     try:
         found = yaml.load(content, where=path)
     except ConfigError:

@@ -1,6 +1,7 @@
-"""The names a loop looked up, and those a definition needs: sources, their members, and tables no source reads.
+"""The names that a loop looked up, and those that a definition needs: sources, their members, and tables without a
+source.
 
-The tools keep what was looked up, not the model. A writer refuses a name that nobody has looked up.
+The tools keep this record, not the model. A writer refuses a name that was not looked up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Ledger:
         self._entries = set(entries)
 
     def add(self, *ids: str) -> None:
-        """Note names that were resolved."""
+        """Record names that were resolved."""
         self._entries.update(ids)
 
     def __contains__(self, id: object) -> bool:
@@ -31,7 +32,7 @@ class Ledger:
         return len(self._entries)
 
     def missing(self, needs: Iterable[Need]) -> list[Need]:
-        """Return the names none of whose entries is there, each once."""
+        """Return the needed names without any recorded entry, each once."""
         found = {need.shown: need for need in needs if self._entries.isdisjoint(need.ids)}
         return [found[shown] for shown in sorted(found)]
 
@@ -41,18 +42,18 @@ class Ledger:
 
 
 def member_id(connection: str, source: str, member: str) -> str:
-    """Return the entry of a column, measure or segment."""
+    """Return the entry for a column, measure or segment."""
     return f"{source_id(connection, source)}.{member.casefold()}"
 
 
 def noted_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
-    """Return the entries to make of a table that was found in the database, or of a column of it."""
+    """Return the entries to record for a table that was found in the database, or for one of its columns."""
     names = {".".join(parts)} | ({f"*.{parts[-1]}"} if len(parts) > 1 else set())
     return _table_entries(model, parts, names, member)
 
 
 def refusal_of(missing: Iterable[Need]) -> str:
-    """Return what a model reads of names that were never looked up: all of them, with the calls that look them up."""
+    """Return the text for the model about names that were never looked up, with the calls that look them up."""
     needs = list(missing)
     if not needs:
         return ""
@@ -64,7 +65,7 @@ def refusal_of(missing: Iterable[Need]) -> str:
 
 
 def note_hits(ledger: Ledger, hits: Iterable[Hit]) -> None:
-    """Note what a search showed of the semantic layer."""
+    """Record the semantic layer names that a search showed."""
     for each in hits:
         if each.kind == "source":
             ledger.add(source_id(each.connection, each.id))
@@ -82,7 +83,7 @@ def hit_line(hit: Hit) -> str:
 
 
 def named(shown: VisibleModel, name: str) -> list[Source]:
-    """Return the source of a name, else those that read the table of that name."""
+    """Return the source with a name, or else the sources that read the table with that name."""
     exact = shown.model.sources.get(name)
     alike = [each for each in shown.sources() if each.name.casefold() == name.casefold()]
     if exact is not None and shown.has(exact):
@@ -100,7 +101,9 @@ _DETAILS: Final = "entity_details"
 
 
 def source_needs(model: Model, name: str, document: Mapping[str, Any] | None) -> dict[str, Need]:
-    """Return what a source names, by its name in messages. `document`: its own file, or None if there is none."""
+    """Return the names that a source uses, by their form in messages. `document`: its own file, or None if there is
+    none.
+    """
     source = model.sources.get(name)
     if source is None:
         return {}
@@ -112,7 +115,7 @@ def source_needs(model: Model, name: str, document: Mapping[str, Any] | None) ->
 
 
 class Needs:
-    """Collects what one source of a model names."""
+    """Collects the names that one source of a model uses."""
 
     def __init__(self, model: Model, source: Source) -> None:
         from ktx_cli.semantic import Resolver
@@ -122,7 +125,7 @@ class Needs:
         self.parameters = {name for each in model.sources.values() for name in each.parameters}
 
     def of_rows(self) -> Iterator[Need]:
-        """Yield where the rows of a source of its own come from, with its columns."""
+        """Yield the tables that a hand-written source reads, with its columns."""
         source = self.source
         if source.generated:
             return
@@ -136,7 +139,7 @@ class Needs:
             yield from () if named is None else needs_of(named, self.model)
 
     def of_document(self, document: Mapping[str, Any]) -> Iterator[Need]:
-        """Yield what an overlay says of columns, and the source it changes."""
+        """Yield the columns that an overlay describes, and the source it changes."""
         if not self.source.generated:
             return
         yield source_need(self.model, self.source)
@@ -148,7 +151,7 @@ class Needs:
                 yield self._own(name)
 
     def of_parts(self) -> Iterator[Need]:
-        """Yield the columns that grain, time and measures name bare."""
+        """Yield the columns that grain, time and measures name without a source."""
         source = self.source
         names = [*(source.grain if source.keyed else ()), *filter(None, [source.time_column])]
         for measure in source.measures.values():
@@ -170,7 +173,7 @@ class Needs:
                 yield member_need(self.model, other, theirs)
 
     def of_expressions(self) -> Iterator[Need]:
-        """Yield what measures, segments, policies and computed columns name."""
+        """Yield the names used in measures, segments, policies and computed columns."""
         source = self.source
         for column in source.columns.values():
             if column.expr is not None:
@@ -206,7 +209,7 @@ class Needs:
         return source, column.name
 
     def _is_physical(self, name: str) -> bool:
-        """Whether a name is that of a column the table itself has; others the file defines."""
+        """Whether a name belongs to a column of the table itself; the file defines all others."""
         column = self.source.column(name)
         return self.source.generated and column is not None and column.expr is None
 
@@ -216,17 +219,17 @@ class Needs:
 
 
 def source_need(model: Model, source: Source) -> Need:
-    """Return the need of a source."""
+    """Return the need for a source."""
     return Need(source.name, frozenset([source_id(model.connection, source.name)]), _DETAILS)
 
 
 def member_need(model: Model, source: Source, member: str) -> Need:
-    """Return the need of a column, measure or segment."""
+    """Return the need for a column, measure or segment."""
     return Need(f"{source.name}.{member}", frozenset([member_id(model.connection, source.name, member)]), _DETAILS)
 
 
 def ids_of(model: Model, source: Source) -> list[str]:
-    """Return the entries of a source with all it has: what its writer knows of it."""
+    """Return the entries for a source and all its members, which its writer knows."""
     members = (*source.columns, *source.measures, *source.segments)
     connection = model.connection
     return [source_id(connection, source.name), *(member_id(connection, source.name, each) for each in members)]
@@ -247,7 +250,7 @@ _LISTS: Final = frozenset({"columns", "column_overrides", "measures", "segments"
 
 
 def defined_names(text: str, lines: range) -> frozenset[str]:
-    """Return the names that entries of a definition have on these lines (counted from 0), in lower case.
+    """Return the lowercase names of the entries that a definition has on these lines (counted from 0).
 
     Only an entry's own `name` counts. Text in a description, a value or an expression does not define anything, and
     neither does text that cannot be parsed.

@@ -1,4 +1,4 @@
-"""The documents of a run's sources, each read once: whole, in passages, and found by words."""
+"""The documents of a run's sources, each read once: as a whole, in passages, and searchable by words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KIND: Final = "passage"
 
 @dataclass(frozen=True, slots=True)
 class DocumentId:
-    """A document of a source: the id of its connection, and its path there."""
+    """A document in a source: the id of its connection, and its path there."""
 
     source: str
     path: str
@@ -58,17 +58,17 @@ class Library:
             yield from (DocumentId(source, path) for path in sorted(self.sources[source]))
 
     def document(self, place: DocumentId) -> Document | None:
-        """Return a document, or None if there is none or it cannot be read."""
+        """Return a document, or None if it does not exist or cannot be read."""
         found = self._read(place)
         return None if isinstance(found, KtxError) else found
 
     def problem(self, place: DocumentId) -> KtxError | None:
-        """Return why a document cannot be read: `UnreadableDocumentError`, or `StorageError` where it is gone."""
+        """Return why a document cannot be read: `UnreadableDocumentError`, or `StorageError` if it no longer exists."""
         found = self._read(place)
         return found if isinstance(found, KtxError) else None
 
     def standing(self, place: DocumentId) -> Standing | None:
-        """Return whether a document says of itself that it is superseded or a draft."""
+        """Return whether a document declares itself superseded or a draft."""
         from ktx_cli.documents import stated_standing
 
         document = self.document(place)
@@ -85,7 +85,7 @@ class Library:
             return self._passages[place]
 
     def named(self, text: str) -> DocumentId | None:
-        """Return the document of an id `<source>:<path>`, or of a path that one source alone has."""
+        """Return the document of an id `<source>:<path>`, or of a path that only one source has."""
         from ktx_cli.agent_tools.fence import visible
 
         found = [each for each in self.places() if text in (str(each), visible(str(each)))]
@@ -93,7 +93,7 @@ class Library:
         return found[0] if len(found) == 1 else None
 
     def passage(self, key: str) -> Passage | None:
-        """Return the passage of a citation key, or None if there is none now."""
+        """Return the passage with a citation key, or None if it no longer exists."""
         from ktx_cli.agent_tools.fence import visible
 
         place = self.place_of(key)
@@ -101,7 +101,7 @@ class Library:
         return next((each for each in found if key in (each.key, visible(each.key), _shown_key(each))), None)
 
     def place_of(self, key: str) -> DocumentId | None:
-        """Return the document a citation key is of."""
+        """Return the document that a citation key belongs to."""
         name = key.rsplit(":", 2)[0]
         source, _, path = name.partition(":")
         files = self.sources.get(source, {})
@@ -110,7 +110,7 @@ class Library:
         return DocumentId(source, path) if path in files else self.named(name)
 
     def search(self, query: str, source: str | None, limit: int) -> tuple[Hit, ...]:
-        """Return the passages that fit a query, best first; their `id` is the citation key."""
+        """Return the passages that match a query, best first; their `id` is the citation key."""
         from ktx_cli.search import hits, rank
 
         with self._lock:
@@ -124,7 +124,7 @@ class Library:
         return self._store
 
     def to_search(self, place: DocumentId) -> Iterator[Searched]:
-        """Yield the passages of a document as an index takes them."""
+        """Yield the passages of a document in the form that an index accepts."""
         from ktx_cli.wiki import screened
 
         document = self.document(place)
@@ -133,7 +133,7 @@ class Library:
             yield Searched(_shown_key(each), place.source, title, screened(each.text), each.heading)
 
     def _title(self, place: DocumentId, document: Document) -> str:
-        """Return the title of a document, with the mark of one that says that it does not hold."""
+        """Return the title of a document, marked if the document declares itself superseded or a draft."""
         standing = self.standing(place)
         return document.title if standing is None else f"{document.title} ({standing.value})"
 
@@ -164,12 +164,12 @@ def _screened(document: Document) -> Document:
 
 _MASKED: Final = re.compile(r"not-shown-[0-9a-f]{16}[.\w]*")
 _ID: Final = re.compile(r"[0-9a-f]{32,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-"""Part of the names of files that other programs export; not a secret."""
+"""A part of the file names that other programs export, which is not a secret."""
 
 
 @functools.lru_cache(maxsize=10_000)
 def shown_path(path: str) -> str:
-    """Return the path of a document as ids of passages have it: `not-shown-<16 hex>` where it may not be shown."""
+    """Return the path of a document for passage ids: `not-shown-<16 hex>` if the path must not be shown."""
     from ktx_cli.wiki import screened_line
 
     parts = [_ID.sub("", part) for part in path.split("/")]
@@ -193,7 +193,7 @@ _FETCHES = "SELECT connection, kind, files FROM fetches ORDER BY connection"
 
 
 def passages_of(layout: Layout, config: KtxConfig) -> list[Passages]:
-    """Return the documents of every source that is still configured, as its last run had them."""
+    """Return the documents of every source that is still configured, as of its last run."""
 
     def read(database: sqlite3.Connection) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
         return _fetched(database, config), question_stamps(database)
@@ -206,12 +206,12 @@ def passages_of(layout: Layout, config: KtxConfig) -> list[Passages]:
 
 
 def _digests(files: Mapping[str, str], stamps: PathStamps) -> dict[str, str]:
-    """Return path -> what tells one state of a document from another: the rules, its content, and its questions."""
+    """Return path -> a stamp of the document's state: the rules, its content, and its questions."""
     return {path: " ".join((_RULES, sha256, stamps.get(path, ""))).rstrip() for path, sha256 in files.items()}
 
 
 def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | None:
-    """Return the passage of a citation key, as a search gave it, or None if its document has none of that key now."""
+    """Return the passage with a citation key from a search, or None if its document no longer has such a passage."""
     source, _, rest = key.partition(":")
     asked = rest.rsplit(":", 2)[0]
     files = (read_state(layout, lambda database: _fetched(database, config)) or {}).get(source, {})
@@ -221,7 +221,7 @@ def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | N
 
 
 def _fetched(database: sqlite3.Connection, config: KtxConfig) -> dict[str, dict[str, str]]:
-    """Return source of documents -> path -> sha256."""
+    """Return document source -> path -> sha256."""
     sources = config.sources()
     rows = ((id_, kind, files) for id_, kind, files in database.execute(_FETCHES) if id_ in sources)
     return {id_: json.loads(files) for id_, kind, files in rows if _is_of_documents(sources[id_], kind)}
@@ -254,7 +254,7 @@ def _loader(
 
 
 def _on_disk(folders: Iterable[Path], path: str, sha256: str) -> RawFile | None:
-    """Return a file as it was, or None if it is another one meanwhile, or gone."""
+    """Return a file if its content is unchanged, or None if it has changed or no longer exists."""
     for folder in folders:
         content = read_bytes(folder / path)
         if content is not None and hashlib.sha256(content).hexdigest() == sha256:

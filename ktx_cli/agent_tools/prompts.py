@@ -1,4 +1,4 @@
-"""The prompts of agent loops: the system prompt is the packaged text (or the project's), the task is put together here.
+"""The prompts of agent loops: the system prompt is the packaged text (or the project's), and the task is composed here.
 
 What many loops have in common comes first, so that a provider's cache serves all of them: the system prompt with the
 skills that the task needs, then the index of wiki and semantic layer, then what is the task's own.
@@ -28,50 +28,50 @@ from ktx_cli.sources import FileState
 from ktx_cli.wiki import Contradiction, load_contradictions, load_wiki
 
 PROMPTS: Final = ("work_unit", "reconcile", "gate_repair", "conflict_repair")
-"""The prompts of agent loops. Those of repairs are used as they are: their tasks are written where they run."""
+"""The prompts of agent loops. The prompts of repairs are used unchanged: their tasks are composed where they run."""
 
 MEMORY_PROMPTS: Final = ("memory", "gate_repair", "conflict_repair")
-"""Those of a capture."""
+"""The prompts of a capture."""
 
 EVOLVE_PROMPTS: Final = ("evolve", "gate_repair", "conflict_repair")
-"""Those of a repair that a run of `ktx evolve` drafts."""
+"""The prompts of a repair that `ktx evolve` drafts."""
 
 LONGEST_PROMPT: Final = 240_000
-"""Characters of system prompt and task together."""
+"""Maximum number of characters in the system prompt and the task together."""
 
 MOST_PEERS: Final = 100
 _LONGEST_INDEX: Final = 60_000
-"""Characters of the list of pages, and of that of sources."""
+"""Maximum number of characters in the list of pages, and in the list of sources."""
 _LONGEST_LINE: Final = 240
 _LONGEST_DIFF: Final = 12_000
 _LONGEST_DIFFS: Final = 40_000
-"""Characters of the changes of one file, and of all files of a task."""
+"""Maximum number of characters in the changes to one file, and to all files of a task."""
 
 _LONGEST_DIFF_LINE: Final = 1_000
 _MOST_BYTES: Final = 200_000
-"""The largest file that is compared with its last text."""
+"""Maximum size in bytes of a file that is compared with its previous text."""
 
 _MOST_DATED: Final = 100
 _DATED: Final = frozenset((".md", ".markdown", ".txt", ".rst", ".sql", ".html", ".htm", ".pdf"))
-"""Endings of files that are looked through for the dates they state."""
+"""Extensions of files that are searched for the dates they state."""
 _LONGEST_CONTRADICTION: Final = 1_000
 
 
 class PromptTooLongError(KtxError):
-    """A task whose prompt is longer than a model should get; the work has to be cut smaller."""
+    """The prompt of a task is too long for a model, so the work must be split."""
 
     code = "context"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPrompt:
-    """What a loop begins with."""
+    """The prompts that a loop begins with."""
 
     system: str
     prompt: str
-    """What is the task's own."""
+    """The part that is specific to the task."""
     shared: str = ""
-    """The text before it, which is the same in every task of the run: the index of wiki and semantic layer."""
+    """The text before the prompt, the same in every task of the run: the index of the wiki and the semantic layer."""
 
     @property
     def parts(self) -> PromptText:
@@ -80,7 +80,7 @@ class TaskPrompt:
 
 
 def load_prompts(root: Path | None = None, names: Sequence[str] = PROMPTS) -> dict[str, Prompt]:
-    """Return the prompts of agent loops by name, each as the project at `root` has it; raises as `text_of`.
+    """Return the prompts of agent loops by name, from the project at `root` if it has its own; raises like `text_of`.
 
     The version of each is the sha256 of its text.
     """
@@ -168,11 +168,11 @@ def _checked(task: TaskPrompt, key: str) -> TaskPrompt:
 
 
 GENERAL_SKILLS: Final = ("ingest_triage", "memory_capture", "sl", "sl_capture", "wiki_capture")
-"""The skills that tasks of every source may need; the others belong to the sources that name them."""
+"""The skills that tasks for any source may need; the others belong to the sources that name them."""
 
 
 def _system(session: ToolSession, prompt: Prompt, stage: str, skills: Sequence[str], others: Sequence[str] = ()) -> str:
-    """Return the prompt with the texts of `skills` behind it; of the rest it lists what fits stage and source."""
+    """Return the prompt followed by the texts of `skills`, and a list of other skills for the stage and source."""
     given = [session.skills[name] for name in dict.fromkeys(skills) if name in session.skills]
     fitting = {*GENERAL_SKILLS, *others}.difference(each.name for each in given)
     listed = (each for each in for_stage(session.skills.values(), stage) if each.name in fitting)
@@ -183,18 +183,18 @@ def _system(session: ToolSession, prompt: Prompt, stage: str, skills: Sequence[s
 
 
 def _writing_skills(session: ToolSession) -> tuple[str, ...]:
-    """Return the skills that a task takes which writes pages, and the semantic layer where it may."""
+    """Return the skills for a task that writes pages, and the semantic layer if it may."""
     layer = ("sl_capture", "sl") if session.semantic and session.connections else ()
     return ("wiki_capture", *layer)
 
 
 def _index(session: ToolSession) -> str:
-    """Return what is there already; it depends on the run and its databases alone, so its tasks share it."""
+    """Return the existing context; it depends only on the run and its databases, so tasks share it."""
     return joined(_pages(session), _sources(session), _recorded(session))
 
 
 def _limits(session: ToolSession) -> str:
-    """Return what a task may not write; nothing where it may write all."""
+    """Return what a task may not write, or nothing if it may write everything."""
     if session.evidence is not None:
         return "This task writes neither pages nor definitions. Record what you find as evidence; ktx writes the pages."
     if session.semantic or not session.connections:
@@ -244,12 +244,12 @@ def _contradictions(session: ToolSession) -> str:
         "Contradictions recorded by the units",
         map(_contradiction, found),
         "contradictions",
-        "the report of the run has the rest",
+        "the report of the run lists the rest",
     )
 
 
 def _recorded(session: ToolSession) -> str:
-    """Return the contradictions that earlier runs recorded, those that a person decided with the decision."""
+    """Return the contradictions that earlier runs recorded, each with its decision if a person made one."""
     try:
         found = load_contradictions(session.workspace)
     except ConfigError:  # the end of the run reports a file that cannot be read
@@ -287,7 +287,7 @@ def _size(session: ToolSession, path: str) -> str:
 
 
 def _dates(session: ToolSession, path: str) -> str:
-    """Return what a file says of its own date, so that a superseded one is seen; empty where it says nothing."""
+    """Return the date that a file states for itself, to reveal superseded files; empty if it states none."""
     raw = session.raw.get(path)
     if raw is None or PurePosixPath(path).suffix.lower() not in _DATED:
         return ""
@@ -296,7 +296,7 @@ def _dates(session: ToolSession, path: str) -> str:
 
 
 def _changes(session: ToolSession, before: Mapping[str, RawFile]) -> str:
-    """Return what changed in files since the last run, as unified diffs; nothing of a file that cannot be read."""
+    """Return the changes to files since the last run, as unified diffs; unreadable files are omitted."""
     sections: list[str] = []
     room = _LONGEST_DIFFS
     for path, old in sorted(before.items()):

@@ -1,4 +1,4 @@
-"""Searching a project, and writing its search index: what both read, and which embeddings they use."""
+"""Searches a project and writes its search index: the content that both read, and the embeddings they use."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE priv
 
 
 def contents_of(layout: Layout, config: KtxConfig) -> Contents:
-    """Return what of a project is searched; `StorageError` for a state database that cannot be read."""
+    """Return the searchable contents of a project; raises `StorageError` if the state database cannot be read."""
     layers = _layers(layout, config)
     return Contents([Pages(layout.root), *layers.values(), *_stored(layout, config, layers)])
 
 
 def _readable_contents(layout: Layout, config: KtxConfig) -> Contents:
-    """Return what of a project can be searched; values and passages are omitted if the state cannot be read."""
+    """Return the readable contents of a project; values and passages are omitted if the state cannot be read."""
     layers = _layers(layout, config)
     try:
         stored, warnings = _stored(layout, config, layers), []
@@ -50,7 +50,7 @@ def _layers(layout: Layout, config: KtxConfig) -> dict[str, Layer]:
 
 
 def _stored(layout: Layout, config: KtxConfig, layers: Mapping[str, Layer]) -> list[Part]:
-    """Return what the state database knows of: values of columns, and documents."""
+    """Return the contents from the state database: column values and documents."""
     values = [
         Values(layers[connection], stamp, functools.partial(_lists, layout, connection))
         for connection, stamp in value_scans(layout, config).items()
@@ -60,7 +60,7 @@ def _stored(layout: Layout, config: KtxConfig, layers: Mapping[str, Layer]) -> l
 
 
 def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str]) -> Searcher:
-    """Return what searches a project, for as long as a process needs it; close it in the end.
+    """Return a searcher for a project, to be closed when the process no longer needs it.
 
     Embeddings that cannot be used as they are configured are a warning of every search.
     """
@@ -85,7 +85,7 @@ def search(
     limit: int = 20,
     searcher: Searcher | None = None,
 ) -> SearchAnswer:
-    """Return what fits the words of a query, best first; nothing is written. `searcher`: an open one, which stays open.
+    """Return the hits for the words of a query, best first; writes nothing. `searcher`: an open one, which stays open.
 
     Raises `UsageError` for a query without a word, and for a connection or a user that cannot be.
     """
@@ -113,7 +113,7 @@ def search_mounts(
     limit: int = 20,
     opened: Callable[[Mount | None], Searcher] | None = None,
 ) -> SearchAnswer:
-    """Return what fits in a root and all that it mounts, in one order; nothing is written.
+    """Return the hits in a root and all its mounts, in a single ranking; writes nothing.
 
     Connections, pages and passages of a mount are named as the root names them: `finance/warehouse`. `opened`: gives
     the open searcher of a project (None: the root), which stays open. Raises as `search`; `scope` has no connection.
@@ -138,14 +138,14 @@ def search_mounts(
     warnings = [each if mount is None else mount.warning(each) for mount, each in by_mount]
     by_meaning = [mount.name for mount in mounts.usable.values() if mount.config.ingest.embeddings.backend != "none"]
     if by_meaning:
-        message = "several projects were searched by words alone: vectors are compared within one project"
-        hint = f"name it to search by meaning too: {listing(f'-c {each}' for each in by_meaning)}"
+        message = "several projects were searched by words only, because vectors are compared within a single project"
+        hint = f"name a project to search by meaning too: {listing(f'-c {each}' for each in by_meaning)}"
         warnings.append(ResultWarning("no_vectors", message, hint=hint))
     return SearchAnswer(Found(hits, found.total, found.corrected, found.suggested), tuple(warnings))
 
 
 def hit_of_mount(mount: Mount | None, hit: Hit) -> Hit:
-    """Return a hit as the root names it."""
+    """Return a hit with the names that the root uses."""
     if mount is None:
         return hit
     connection = mount.qualified(hit.connection) if hit.connection else ""
@@ -154,10 +154,10 @@ def hit_of_mount(mount: Mount | None, hit: Hit) -> Hit:
 
 
 def finder(searcher: Searcher, config: KtxConfig, codes: SampleValues) -> Find:
-    """Return what the tools of all loops of a run search their overlays with, at the same time if need be.
+    """Return the search function with which the tools of all loops of a run search their overlays, even concurrently.
 
-    A model sees values of rows only where it may. `codes`: the whole code lists of a source, whose values are found too
-    where `scan.share_code_lists` is `all`.
+    A model sees row values only if allowed. `codes`: the complete code lists of a source, whose values are also found
+    if `scan.share_code_lists` is `all`.
     """
     from ktx_cli.agent_tools.session import shares_code_lists
 
@@ -191,14 +191,14 @@ def finder(searcher: Searcher, config: KtxConfig, codes: SampleValues) -> Find:
 
 
 def _is_code(hit: Hit, model: Model, codes: SampleValues) -> bool:
-    """Whether a value is of a column whose whole code list agents may see."""
+    """Whether a value belongs to a column whose complete code list agents may see."""
     name, _, column = hit.id.partition(" = ")[0].rpartition(".")
     source = model.sources.get(name)
     return source is not None and column in codes(model.connection, source)
 
 
 def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
-    """Return the kinds that a model may see in full: values of rows only if `scan.privacy` is `off`."""
+    """Return the kinds that a model may see in full: row values only if `scan.privacy` is `off`."""
     return KINDS if config.scan.privacy == "off" else tuple(kind for kind in KINDS if kind != "value")
 
 
@@ -222,7 +222,7 @@ def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
 
 
 def value_scans(layout: Layout, config: KtxConfig) -> dict[str, str]:
-    """Return connection -> when its values were read, and under which rule; those read under `strict` have none."""
+    """Return connection -> when its values were read, and under which rule; under `strict`, there are none."""
     if config.scan.privacy == "strict":
         return {}
     rows = read_state(layout, lambda database: database.execute(_VALUE_SCANS).fetchall()) or ()

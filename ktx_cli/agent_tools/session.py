@@ -1,4 +1,4 @@
-"""The session of a loop: what its tools may read and write, what they have done, and how a tool is called."""
+"""The session of a loop: the permissions and actions of its tools, and how a tool is called."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Target = Literal["wiki", "sl"]
 ActionKind = Literal["created", "updated", "removed", "confirmed"]
-"""`confirmed`: it said already what was to be written, so that it comes of these raw files too."""
+"""`confirmed`: the artifact already had the content to be written, so it also comes from these raw files."""
 
 REASONS: Final[Mapping[str, str]] = {
     "no_connection_mapping": "it belongs to no connection of this project",
@@ -46,12 +46,14 @@ REASONS: Final[Mapping[str, str]] = {
     "cumulative_metric_unsupported": "its cumulative metric cannot be written as a measure",
     "conversion_metric_unsupported": "its conversion metric cannot be written as a measure",
 }
-"""Why something of a raw file did not become a source -> the words of the report."""
+"""Reason why part of a raw file did not become a source -> its wording in the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action(Record):
-    """An artifact a loop wrote or removed. `raw_paths`: the raw files it comes from. `connection`: of a source."""
+    """An artifact that a loop wrote or removed. `raw_paths`: the raw files it comes from. `connection`: set for a
+    source.
+    """
 
     target: Target
     kind: ActionKind
@@ -67,18 +69,18 @@ class Action(Record):
 
 
 def page_artifact(scope: str, key: str) -> str:
-    """Return the artifact a page is: `wiki:<key>`, and `wiki:user/<id>/<key>` for one of a user's own."""
+    """Return the artifact name of a page: `wiki:<key>`, or `wiki:user/<id>/<key>` for a user's own page."""
     return f"wiki:{named_page(scope, key)}"
 
 
 def named_page(scope: str, key: str) -> str:
-    """Return a page's key as an action has it: with the scope in front where it is not everybody's."""
+    """Return a page's key for an action: prefixed with the scope unless the page is global."""
     return key if scope == GLOBAL else f"{scope}/{key}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Something of a raw file that did not become a source. `detail`: the words of its reason, the tool's own."""
+    """A part of a raw file that did not become a source. `detail`: the reason, in the tool's own words."""
 
     raw_path: str
     reason: str
@@ -107,7 +109,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class EvictionDecision:
-    """What became of an artifact whose raw file is gone: `removed` or `kept`."""
+    """The decision about an artifact whose raw file was deleted: `removed` or `kept`."""
 
     raw_path: str
     artifact: str
@@ -117,7 +119,7 @@ class EvictionDecision:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """An artifact that went into another: `merged` or `subsumed`."""
+    """An artifact that was combined with another: `merged` or `subsumed`."""
 
     raw_path: str
     artifact: str
@@ -128,14 +130,14 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class SourceEvidence:
-    """What an agent says of a raw file, as JSON of the shape its source asks for (`EvidenceForm`)."""
+    """An agent's statement about a raw file, as JSON in the form that its source requires (`EvidenceForm`)."""
 
     raw_path: str
     evidence: Mapping[str, Any]
 
     @property
     def subject(self) -> str:
-        """What it is about: said again, it replaces what was said before."""
+        """The subject of the evidence: a later statement about it replaces an earlier one."""
         name = next((self.evidence[key] for key in ("slug", "table", "name") if self.evidence.get(key)), "")
         return " ".join(filter(None, (self.evidence.get("kind", "evidence"), name, "of", self.raw_path)))
 
@@ -152,16 +154,16 @@ class Records:
     contradictions: list[Contradiction] = field(default_factory=list)
 
     def contradicted(self, found: Contradiction) -> None:
-        """Note a contradiction; one about the same topic and sources takes its new statements."""
+        """Record a contradiction; an existing one about the same topic and sources gets its new statements."""
         self.contradictions = merged([*self.contradictions, found])
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
-        """Return all of them as plain values."""
+        """Return all records as plain values."""
         return {name: [asdict(each) for each in getattr(self, name)] for name in _TYPES}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, list[dict[str, Any]]]) -> Records:
-        """Return what `to_json` gave."""
+        """Return the records that `to_json` stored."""
         return cls(**{name: [made(each) for each in stored.get(name, ())] for name, made in _TYPES.items()})
 
 
@@ -177,7 +179,7 @@ _TYPES: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure no later success made good. `target`: what the call was about, such as `wiki:refunds`."""
+    """A failure that no later success resolved. `target`: what the call was about, such as `wiki:refunds`."""
 
     target: str
     tool: str
@@ -186,31 +188,31 @@ class Failure:
 
 @dataclass(slots=True)
 class Failures:
-    """Failures by what they are about: the last of each, until a call about the same thing succeeds."""
+    """Failures by target: the last one for each, until a call about the same target succeeds."""
 
     _pending: dict[str, Failure] = field(default_factory=dict)
     _instead: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Target -> the targets that say the same: a success about one of them makes its failure good."""
+    """Target -> the targets with the same content: a success for one of them resolves its failure."""
 
     def failed(self, target: str, tool: str, message: str) -> None:
-        """Note a failure."""
+        """Record a failure."""
         self._pending[target] = Failure(target, tool, message)
 
     def repeats(self, target: str, others: Iterable[str]) -> None:
-        """Note that what is refused about a target would only repeat these others, or no others."""
+        """Record which other targets the refused content of a target would only repeat, if any."""
         self._instead[target] = tuple(others)
 
     def made_good(self, target: str) -> None:
-        """Note a success about a target."""
+        """Record a success for a target."""
         repeating = [each for each, others in self._instead.items() if target in others]
         for each in (target, *repeating):
             self._pending.pop(each, None)
             self._instead.pop(each, None)
 
     def fell_back(self, table: str | None) -> None:
-        """Note an accepted fallback: it makes the failure good of the source it names.
+        """Record an accepted fallback, which resolves the failure of the source it names.
 
-        One that names nothing makes the only failure of the semantic layer good, where there is just one.
+        A fallback that names no source resolves the semantic layer's failure if there is exactly one.
         """
         sources = [target for target in self._pending if target.startswith("sl:")]
         if table is None:
@@ -222,10 +224,10 @@ class Failures:
             self.made_good(target)
 
     def unresolved(self, writers: Iterable[str], invocations: Iterable[ToolInvocation]) -> tuple[Failure, ...]:
-        """Return what nothing made good.
+        """Return the unresolved failures.
 
-        `invocations`: all calls of the loop, for those of `writers` whose arguments did not fit never reached the tool,
-        whoever said so (ktx, or Claude Code): they are made good by a later call of the same tool that did.
+        `invocations`: all calls of the loop. Calls to `writers` with invalid arguments never reached the tool, whether
+        ktx or Claude Code rejected them; a later call to the same tool that reaches it resolves them.
         """
         return (*self._pending.values(), *_unfit(set(writers), invocations).values())
 
@@ -237,7 +239,7 @@ class Failures:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, list[str]]) -> Failures:
-        """Return what `to_json` gave."""
+        """Return the failures that `to_json` stored."""
         pending = {target: Failure(target, tool, message) for target, (tool, message, *_) in stored.items()}
         return cls(pending, {target: tuple(others) for target, (_, _, *others) in stored.items() if others})
 
@@ -256,7 +258,7 @@ def _unfit(writers: set[str], invocations: Iterable[ToolInvocation]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class StagedUnit:
-    """A unit of work as it ended. `status`: `done` or `failed`."""
+    """A finished work unit. `status`: `done` or `failed`."""
 
     key: str
     label: str
@@ -268,43 +270,43 @@ class StagedUnit:
 
 @dataclass(frozen=True, slots=True)
 class StagedWork:
-    """The units of a run in their order, and deleted raw file -> the artifacts that came of it (`wiki:refunds`).
+    """The units of a run in order, and deleted raw file -> the artifacts that came from it (`wiki:refunds`).
 
-    `pins`: artifact names people have fixed: contested key -> the artifact that keeps it.
+    `pins`: artifact names that people have fixed: contested key -> the artifact that keeps it.
     """
 
     units: Sequence[StagedUnit] = ()
     evictions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pins: Mapping[str, str] = field(default_factory=dict)
     contradictions: Sequence[Contradiction] = ()
-    """What the units recorded."""
+    """The contradictions that the units recorded."""
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Artifact -> the raw files that it comes from and that are still there."""
+    """Artifact -> the raw files that it comes from and that still exist."""
 
     def unit(self, key: str) -> StagedUnit | None:
-        """Return the unit of a key."""
+        """Return the unit with a key."""
         return next((each for each in self.units if each.key == key), None)
 
 
 def shares_code_lists(privacy: Privacy, setting: CodeLists) -> bool:
-    """Whether agents see whole code lists of a scan, though other values of rows stay on this machine."""
+    """Whether agents see complete code lists from a scan, although other row values stay on this machine."""
     return privacy == "local" and setting == "all"
 
 
 log = logging.getLogger(__name__)
 
 RunSql = Callable[[str, str, int], QueryResult]
-"""Takes connection, statement and most rows; runs it through the one guard. Raises `KtxError`."""
+"""Takes connection, statement and row limit; runs the statement through the single guard. Raises `KtxError`."""
 
 SampleValues = Callable[[str, Source], Mapping[str, tuple[Any, ...]]]
-"""Takes connection and source; returns column -> values that were seen in it, the most frequent first."""
+"""Takes connection and source; returns column -> values seen in it, most frequent first."""
 
 _FORMAT: Final = 1
 
 
 @dataclass(slots=True)
 class PageBudget:
-    """How many pages a loop may still create and change. The tool that writes them enforces it."""
+    """The number of pages that a loop may still create and change. The tool that writes them enforces it."""
 
     creates: int
     updates: int
@@ -312,73 +314,73 @@ class PageBudget:
 
 @dataclass(slots=True)
 class ToolSession:
-    """What the tools of one loop share: what they may read and write, and what they have done.
+    """The state that the tools of one loop share: their permissions and their actions.
 
-    Only the first three groups of fields are given; the last one is filled while the loop runs.
+    Only the first three groups of fields are passed in; the last one is filled while the loop runs.
     """
 
     workspace: Workspace
-    """The loop's own overlay, a child of the run's: a rollback goes back to what it was made from."""
+    """The loop's own overlay, a child of the run's: a rollback restores the state that it was created from."""
     connections: Mapping[str, str]
-    """The databases it may read and write the semantic layer of -> their dialects."""
+    """The databases whose semantic layer the loop may read and write -> their dialects."""
     configured: Collection[str] | None = None
-    """The ids of all databases in `ktx.yaml`; None if there are no others."""
+    """The ids of all databases in `ktx.yaml`; None if `connections` has all of them."""
 
     # What it may read.
     raw: Mapping[str, RawFile] = field(default_factory=dict)
     """The raw files that may be read, by path."""
     files: tuple[str, ...] = ()
-    """Those of them that are to be worked through, which a write may name as where it comes from."""
+    """The raw files to work through, which a write may name as its origin."""
     source: str = ""
-    """The connection that the raw files are of; empty where each path has its own in front."""
+    """The connection that the raw files belong to; empty if each path begins with its own connection."""
     origin: str = "this project"
-    """What people call their source."""
+    """The human-readable name of the raw files' source."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Raw files that may be read because pages of the task come from them too -> those pages."""
+    """Raw files that may be read because the task's pages also come from them -> those pages."""
     foreign: Collection[str] = ()
-    """The raw files of other sources, each path with its source in front."""
+    """The raw files of other sources; each path begins with its source."""
     citable: Mapping[str, Mapping[str, RawFile]] = field(default_factory=dict)
-    """The documents that tools find passages of, by source and path: a contradiction may name them too."""
+    """The documents in which tools find passages, by source and path; contradictions may name them too."""
     stage: StagedWork = field(default_factory=StagedWork)
-    """What it is shown of the run."""
+    """The part of the run that the loop can see."""
     whole_run: bool = False
-    """Whether it looks over a run or its candidates: a write may then name none of the files as its sources."""
+    """Whether the loop reviews a whole run or its candidates; a write then need not name raw files."""
     skills: Mapping[str, Skill] = field(default_factory=dict)
     scope: str = GLOBAL
-    """Whose pages are written, and seen before everybody's."""
+    """The scope whose pages are written, and take precedence over global pages."""
     calendar: CalendarSettings = field(default_factory=CalendarSettings)
     privacy: Privacy = "local"
     share_code_lists: CodeLists = "declared"
     run_sql: RunSql | None = None
-    """Runs a statement; None: there is no database to ask."""
+    """Runs a statement; None if there is no database to query."""
     check_data: CheckData | None = None
-    """Checks what a write changes on the database; None: there is no database to ask."""
+    """Checks a write's changes against the database; None if there is no database to query."""
     values: SampleValues | None = None
-    """Values of columns, asked for only where `privacy` lets them go to a model."""
+    """Column values, requested only if `privacy` allows models to see them."""
     find: Find | None = None
-    """Searches the overlay; None: a search reads all of it."""
+    """Searches the overlay; if None, a search reads all of it."""
 
     # What it may write.
     semantic: bool = True
-    """Whether it may write definitions; else pages alone."""
+    """Whether the loop may write definitions; otherwise only pages."""
     why_not: str = ""
-    """Why it may write pages alone."""
+    """Why the loop may only write pages."""
     evidence: EvidenceForm | None = None
-    """What is given of the files; None if pages and definitions are written."""
+    """The form of evidence to record; None if the loop writes pages and definitions."""
     refs_later: bool = True
-    """Whether a page may refer to one that is not there yet."""
+    """Whether a page may refer to a page that does not exist yet."""
     accepted: Tree | None = None
-    """What no write may drop or change; None if everything may be changed."""
+    """The context that no write may drop or change; None if everything may be changed."""
     budget: PageBudget | None = None
     extra: tuple[RuntimeTool, ...] = ()
-    """Further tools, of documents for example."""
+    """Further tools, for example for documents."""
 
     # What it has done.
     ledger: Ledger = field(default_factory=Ledger)
     actions: list[Action] = field(default_factory=list)
     records: Records = field(default_factory=Records)
     written: dict[str, str] = field(default_factory=dict)
-    """The path of each file a tool wrote -> the artifact it is."""
+    """The path of each file that a tool wrote -> its artifact."""
     pending: Failures = field(default_factory=Failures)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     layers: Layers = field(init=False, repr=False)
@@ -389,7 +391,9 @@ class ToolSession:
         self._memory = in_memory(self.layers)
 
     def connection(self, name: str | None) -> str:
-        """Return the connection asked for, the only one where none was; `Refused` for one out of reach."""
+        """Return the requested connection, or the only one if none was requested; raises `Refused` if it is not
+        available.
+        """
         known = sorted(self.connections)
         if name is None and len(known) == 1:
             return known[0]
@@ -402,27 +406,27 @@ class ToolSession:
         raise Refused(f"the connection `{name}` is not available here; available: {listing(known, 20)}")
 
     def model(self, connection: str) -> Model:
-        """Return the semantic layer of a connection as the overlay has it now."""
+        """Return a connection's current semantic layer in the overlay."""
         return self.layers.model(self.workspace, connection)
 
     def models(self) -> dict[str, Model]:
-        """Return those of all connections, by id."""
+        """Return the semantic layers of all connections, by id."""
         return {connection: self.model(connection) for connection in sorted(self.connections)}
 
     def problems(self, tree: Tree, connection: str) -> tuple[Diagnostic, ...]:
-        """Return what is wrong in a connection's files in a tree."""
+        """Return the problems in a connection's files in a tree."""
         return self.layers.problems(tree, connection)
 
     def shown(self, connection: str) -> VisibleModel:
-        """Return what an agent may see of a connection: what is internal too, nothing hidden."""
+        """Return what an agent may see of a connection, including internal but not hidden parts."""
         return VisibleModel(self.model(connection), internal=True)
 
     def search(self, query: str, scope: Scope, limit: int) -> list[Hit]:
-        """Return what fits a query among pages and the connections of this session, its own writes too."""
+        """Return the hits for a query in pages and this session's connections, including its own writes."""
         return find_in(self.find or self._memory, self.workspace, self.connections, query, scope, limit)
 
     def known_path(self, named: str, among: Collection[str]) -> str | None:
-        """Return the one of these raw files that a text names, with or without its source in front; None: none."""
+        """Return the raw file that a text names, with or without its source as prefix, or None if there is none."""
         path = PurePosixPath(named).as_posix()
         own = path.removeprefix(f"{self.source}/") if self.source else path
         found = next((each for each in (named, path, own) if each in among), None)
@@ -432,15 +436,16 @@ class ToolSession:
         return alike[0] if len(alike) == 1 else None
 
     def full_path(self, path: str) -> str:
-        """Return the path of a raw file with its source in front; those of other sources have it already."""
+        """Return a raw file's path prefixed with its source; files of other sources already have the prefix."""
         is_named = not self.source or path in self.foreign
         return path if is_named else f"{self.source}/{path}"
 
     def raw_paths(self, named: Iterable[str] | None) -> tuple[str, ...]:
-        """Return the raw files a write comes from; `Refused` for others than those to be worked through.
+        """Return the raw files that a write comes from; raises `Refused` for files that are not among those to work
+        through.
 
-        In a loop over a whole run these are also the deleted files, and none where none are named. Of a task with
-        one file it is that file; a task with several has to name them.
+        A loop over a whole run may also name deleted files, or none. In a task with one file, that file is the default;
+        a task with several files must name them.
         """
         if named is None:
             if len(self.files) > 1 and not self.whole_run:
@@ -460,12 +465,14 @@ class ToolSession:
         return tuple(dict.fromkeys(path for path in found.values() if path is not None))
 
     def acted(self, action: Action, path: str) -> None:
-        """Note a write to a file; of several of one artifact one action is left, with all the raw files."""
+        """Record a write to a file; several writes to one artifact become a single action with all raw files."""
         self.written[path] = action.identity
         self._note(action)
 
     def confirmed(self, action: Action) -> None:
-        """Note that an artifact says already what was to be written: it comes of the action's raw files too."""
+        """Record that an artifact already has the content to be written, so it also comes from the action's raw
+        files.
+        """
         if action.raw_paths:
             self._note(action)
 
@@ -484,12 +491,14 @@ class ToolSession:
         )
 
     def undone(self, identity: str) -> None:
-        """Forget what was noted of an artifact."""
+        """Forget the recorded writes to an artifact."""
         self.written = {path: each for path, each in self.written.items() if each != identity}
         self.actions = [each for each in self.actions if each.identity != identity]
 
     def state(self) -> dict[str, Any]:
-        """Return everything the loop has done, as JSON: `restore` on a new session of the same base goes on from it."""
+        """Return everything the loop has done, as JSON, so that `restore` on a new session with the same base can
+        resume.
+        """
         return {
             "format": _FORMAT,
             "files": {path: _stored(content) for path, content in self.workspace.changes().items()},
@@ -502,9 +511,9 @@ class ToolSession:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave; `ValueError` for a state of another format."""
+        """Restore what `state` returned; raises `ValueError` for a state in another format."""
         if state.get("format") != _FORMAT:
-            raise ValueError(f"a session of the format {state.get('format')!r} cannot be gone on with")
+            raise ValueError(f"a session in the format {state.get('format')!r} cannot be resumed")
         for path in self.workspace.changes():
             self.workspace.drop(path)
         for path, stored in state["files"].items():
@@ -523,7 +532,7 @@ def _detail(before: list[Action]) -> str:
 
 
 def _stored(content: bytes | None) -> Any:
-    """Return a file's content for JSON: text, or base64 where it is none, or None for a deleted file."""
+    """Return a file's content for JSON: text, or base64 if it is not text, or None for a deleted file."""
     if content is None:
         return None
     try:
@@ -554,16 +563,16 @@ class Tool:
     run: Callable[[ToolSession, Any], ToolOutput | str]
     """Returns the result of a call, and raises `Refused` for one that changes nothing."""
     target: Callable[[ToolSession, Any], str] | None = None
-    """What a call of a writer is about; None for a tool whose failures harm nothing."""
+    """The target of a writing tool's call; None for a tool whose failures are harmless."""
     longest: int = LONGEST
     """Characters of a result."""
     reads: bool = True
-    """Whether it changes nothing."""
+    """Whether the tool changes nothing."""
     alone: bool = True
-    """Whether its calls wait for each other; a tool that waits for a database does not."""
+    """Whether the tool's calls wait for each other; those of a tool that waits for a database do not."""
 
     def on(self, session: ToolSession) -> RuntimeTool:
-        """Return the tool as the loop of a session calls it."""
+        """Return the tool as a session's loop calls it."""
 
         def handler(value: Any) -> ToolOutput:
             return _called(self, session, value)
@@ -574,7 +583,7 @@ class Tool:
 def tool(**options: Any) -> Callable[[Callable[[ToolSession, Any], ToolOutput | str]], Tool]:
     """Make a tool of a function: the model sees its name, its docstring and the type of its `value`.
 
-    `options`: the fields of `Tool` that are not so by themselves.
+    `options`: the fields of `Tool` that differ from their defaults.
     """
 
     def made(run: Callable[[ToolSession, Any], ToolOutput | str]) -> Tool:
@@ -586,7 +595,7 @@ def tool(**options: Any) -> Callable[[Callable[[ToolSession, Any], ToolOutput | 
 
 
 def _called(tool: Tool, session: ToolSession, value: Any) -> ToolOutput:
-    """Run a call and remember whether it failed; a failure nobody foresaw counts for every tool."""
+    """Run a call and remember whether it failed; an unexpected failure counts for every tool."""
     target = f"calls of {tool.name}" if tool.target is None else tool.target(session, value)
     try:
         output = _locked(tool, session, value)
@@ -609,7 +618,7 @@ def _called(tool: Tool, session: ToolSession, value: Any) -> ToolOutput:
 
 
 def _refusal(error: KtxError) -> str:
-    """Return what a model reads of a refusal; names in it may be anybody's."""
+    """Return the text of a refusal for the model; names in it may come from anyone."""
     return shortened(visible(error.message + (f" ({error.hint})" if error.hint else "")), LONGEST - RESERVE)
 
 

@@ -1,4 +1,6 @@
-"""The tool that asks a database: one read-only statement through the one guard, a bounded answer, errors as text."""
+"""The tool that queries a database: one read-only statement through the single guard, a bounded answer, errors as
+text.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,13 @@ SETS: Final = frozenset(
         *("ts_token_type", "ts_debug", "ts_stat", "aclexplode", "unpivot", "variant_explode", "json_tuple"),
     )
 )
-"""Functions that give several rows wherever they stand; in FROM every function may."""
+"""Functions that return several rows wherever they appear; in FROM, any function may."""
 
 
 def rows_of_values(sql: str, dialect: str) -> str | None:
-    """Return what in a statement makes as many rows as a value says, or None if nothing does.
+    """Return the part of a statement that generates as many rows as a value says, or None if there is none.
 
-    A text nobody can read makes none: it is not run.
+    Text that cannot be parsed generates none, because it is not run.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -99,7 +101,7 @@ def _is_made(what: Any) -> bool:
 
 
 def _is_path_of_another(table: Any, syntax: Dialect) -> bool:
-    """Whether a table is a list in a row of another one, as BigQuery writes `FROM t, t.list`."""
+    """Whether a table is a list in a row of another table, which BigQuery writes as `FROM t, t.list`."""
     parts = [part.name.casefold() for part in table.parts]
     if not syntax.reads_lists_by_path or len(parts) < 2 or table.parent_select is None:
         return False
@@ -108,7 +110,7 @@ def _is_path_of_another(table: Any, syntax: Dialect) -> bool:
 
 
 def _names_a_set(node: Any) -> bool:
-    """Whether Postgres may take `(value).unnest` or `row.unnest` for a call."""
+    """Whether Postgres may interpret `(value).unnest` or `row.unnest` as a call."""
     name = node.expression if isinstance(node, exp.Dot) else node.this if node.args.get("table") else None
     return isinstance(name, exp.Identifier) and name.name.casefold() in SETS
 
@@ -126,7 +128,7 @@ def _gives_rows(function: Any, syntax: Dialect) -> bool:
 
 
 def _is_constant(node: Any) -> bool:
-    """Whether everything in a node but its alias is written in the statement."""
+    """Whether everything in a node except its alias is a constant in the statement."""
     alias = node.args.get("alias")
     own = {id(each) for each in alias.walk()} if isinstance(alias, exp.Expression) else set()
     read = exp.Column | exp.Query | exp.Parameter | exp.Placeholder | exp.Dot
@@ -139,7 +141,7 @@ def _recurs(cte: Any) -> bool:
 
 
 def _is_bounded(cte: Any) -> bool:
-    """Whether a recursive query reads nothing but itself: no table, and no column but its own."""
+    """Whether a recursive query reads only itself: no table, and only its own columns."""
     name, body = cte.alias.casefold(), cte.this
     if any(each.name.casefold() != name for each in body.find_all(exp.Table)) or body.find(exp.Subquery):
         return False
@@ -220,7 +222,7 @@ def _answer(session: ToolSession, connection: str, sql: str, dialect: str, resul
 
 
 def _note(session: ToolSession, model: Model, named: Named | None) -> None:
-    """Note the tables and columns a statement read without an error: they are there."""
+    """Record the tables and columns that a statement read without an error, which proves that they exist."""
     if named is None:
         return
     for table in named.tables:
@@ -265,7 +267,7 @@ def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) 
 
 
 def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:
-    """Return the places of an answer's columns that hold nothing but counts, and figures computed from counts."""
+    """Return the positions of an answer's columns that contain only counts and figures computed from counts."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -280,13 +282,13 @@ def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:
 
 
 def _may_be_none(selected: Any) -> bool:
-    """Whether a selected expression may stand for no column, so that those behind it have other places."""
+    """Whether a selected expression may stand for no column at all, which shifts the columns after it."""
     stars = (each for each in selected.find_all(exp.Star) if not isinstance(each.parent, exp.Count))
     return any(stars) or selected.find(exp.Columns) is not None
 
 
 def _counts(node: Any) -> bool:
-    """Whether an expression holds nothing but counts and numbers that stand in the statement."""
+    """Whether an expression contains only counts, and numbers written in the statement."""
     if isinstance(node, exp.Count | exp.CountIf | exp.Literal) and not getattr(node, "is_string", False):
         return True
     if isinstance(node, exp.Sum | exp.Avg):
@@ -301,7 +303,7 @@ def _counts(node: Any) -> bool:
 
 
 def _is_flag(node: Any) -> bool:
-    """Whether an expression is 0, 1 or NULL, whatever its conditions say, so that its sum is a count of rows."""
+    """Whether an expression is 0, 1 or NULL whatever its conditions are, so that its sum is a count of rows."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Case):
@@ -344,19 +346,19 @@ def refused_text(error: KtxError, sql: str, dialect: str, names: Iterable[str], 
         return error_text(text, sql, names, privacy)
     if dialect_named(dialect).is_statement_error(driver, sql):
         return text
-    return f"the database refused it with {driver_error_name(driver)} (what it says may hold {_kept(privacy)})"
+    return f"the database refused it with {driver_error_name(driver)} (its message may contain {_kept(privacy)})"
 
 
 def _kept(privacy: Privacy) -> str:
-    """Return what an error may not tell."""
+    """Return what an error must not reveal."""
     if privacy == "off":
-        return "values of rows, personal ones too, which are never told"
-    return f"values of rows: scan.privacy is {privacy}"
+        return "row values, including personal data, which are never shown"
+    return f"row values: scan.privacy is {privacy}"
 
 
 def _reason(name: str, values: Sequence[Any], privacy: Privacy) -> str:
     if privacy != "off":
-        return f"scan.privacy is {privacy}: values of rows stay on this machine; ask for counts"
+        return f"scan.privacy is {privacy}: row values stay on this machine; ask for counts"
     present = [value for value in values if value is not None]
     found = refusal("", name, _kind(present), _hashable(present))
     return "" if found is None or not found.personal else f"it looks like personal data: {found}"

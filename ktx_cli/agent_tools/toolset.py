@@ -1,4 +1,4 @@
-"""The tools of each stage, and the tools of the loop that reviews a whole run: overlaps and deleted raw files."""
+"""The tools of each stage, and the tools of the loop that reviews a whole run for overlaps and deleted raw files."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _of(made: EvictionDecision) -> tuple[str, str]:
 
 
 def _is_there(session: ToolSession, artifact: str) -> bool:
-    """Whether a page or source is in the overlay; a part of a source is not looked for."""
+    """Whether a page or source is in the overlay; parts of a source are not checked."""
     kind, _, name = artifact.partition(":")
     if kind == "wiki":
         return session.workspace.exists(page_path(GLOBAL, name))
@@ -315,18 +315,18 @@ BY_STAGE: Final[Mapping[Stage, Sequence[Tool]]] = {
     "curate": (*_SHARED, *_WHOLE_RUN),
     "memory": _SHARED,
 }
-"""The tools of each stage, besides `load_skill` and those a session brings (`evidence`, `extra`)."""
+"""The tools of each stage, besides `load_skill` and the session's own (`evidence`, `extra`)."""
 
 WRITERS: Final = frozenset(tool.name for tools in BY_STAGE.values() for tool in tools if tool.target is not None)
-"""Tools whose failures count until a later success makes them good."""
+"""Tools whose failures count until a later success resolves them."""
 
 
 COMMON: Final = frozenset(tool.name for tool in (*_SHARED, *_SPAN, *discovery.FALLBACK_TOOLS)) | {"load_skill"}
-"""The tools of units, curator and reconciliation alike."""
+"""The tools shared by units, curator and reconciliation."""
 
 
 def tools_for(session: ToolSession, stage: Stage) -> list[RuntimeTool]:
-    """Return the tools of a session's loop, sorted by name, those that most loops have first.
+    """Return the tools of a session's loop, sorted by name, beginning with those that most loops have.
 
     A session that may not write the semantic layer has no tools that do; one without databases none that ask them.
     Raises `ValueError` where `extra` has a tool of a name that is taken.
@@ -340,7 +340,7 @@ def tools_for(session: ToolSession, stage: Stage) -> list[RuntimeTool]:
 
 
 def unresolved_failures(session: ToolSession, invocations: Iterable[ToolInvocation] = ()) -> tuple[Failure, ...]:
-    """Return the tool failures that nothing made good; `invocations`: all calls of the loop."""
+    """Return the unresolved tool failures; `invocations`: all calls of the loop."""
     writers = {name for name in WRITERS if _is_for(session, name)}
     writers |= set() if session.evidence is None else {session.evidence.tool}
     return session.pending.unresolved(frozenset(writers), invocations)

@@ -83,7 +83,7 @@ def wiki_read(session: ToolSession, value: ReadPage) -> ToolOutput:
 
 
 def no_page(session: ToolSession, key: str) -> Refused:
-    """Return the refusal of a key no page has."""
+    """Return the refusal for a key without a page."""
     keys = keys_of(session)
     near = next((each for each in (wiki.suggested_key(key), did_you_mean(key, sorted(keys))) if each in keys), None)
     advice = f"did you mean `{near}`?" if near else "search with wiki_search"
@@ -91,7 +91,7 @@ def no_page(session: ToolSession, key: str) -> Refused:
 
 
 def keys_of(session: ToolSession) -> set[str]:
-    """Return the keys of the pages this session sees, from the paths of their files alone."""
+    """Return the keys of the pages that this session sees, using only the paths of their files."""
     paths = (
         path
         for scope in wiki.scopes_seen_from(session.scope)
@@ -101,12 +101,12 @@ def keys_of(session: ToolSession) -> set[str]:
 
 
 def the_page(session: ToolSession, key: str) -> wiki.Page | Diagnostic | None:
-    """Return the page of a key as the overlay has it."""
+    """Return the page with a key in the overlay."""
     return wiki.read_page(session.workspace, key, session.scope) if wiki.suggested_key(key) == key else None
 
 
 def page_text(page: wiki.Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
-    """Return a page as a model reads it, front matter first, cut where it is long."""
+    """Return a page as a model reads it: front matter first, truncated if it is long."""
     head = visible(yaml.dump(dict(page.fields))) if page.fields else ""
     head, _ = cut_lines(head, LONGEST // 4)
     lines = visible(page.body).split("\n")
@@ -245,7 +245,7 @@ def _check_owner(page: wiki.Page | None) -> None:
 
 
 def _revision(value: WritePage, key: str, old: wiki.Page | None) -> wiki.Revision:
-    """Return what is wanted of the page; `Refused` where the arguments do not make one."""
+    """Return the requested revision of the page; raises `Refused` if the arguments do not form one."""
     if value.content is not None and value.replacements:
         raise Refused("pass `content` or `replacements`, not both")
     if old is None and value.replacements:
@@ -258,7 +258,7 @@ def _revision(value: WritePage, key: str, old: wiki.Page | None) -> wiki.Revisio
 
 
 def _check_fields(page: wiki.Page, old: wiki.Page | None) -> None:
-    """Refuse a page without its summary, and fields in `content` that are people's to set."""
+    """Refuse a page without a summary, and fields in `content` that only people may set."""
     before: Mapping[str, Any] = {} if old is None else old.fields
     if old is None and not page.summary:
         raise Refused(_new_needs(page.key))
@@ -275,7 +275,7 @@ def _new_needs(key: str) -> str:
 
 
 def _spend(session: ToolSession, *, created: bool) -> None:
-    """Take a page off the budget; `Refused` where nothing is left of it."""
+    """Subtract a page from the budget; raises `Refused` if none is left."""
     if session.budget is None:
         return
     name = "creates" if created else "updates"
@@ -314,9 +314,9 @@ WRITING_TOOLS: Final = (wiki_write, wiki_remove)
 
 
 def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw_paths: Collection[str]) -> list[str]:
-    """Return what is worth a note of a page; `Refused` with everything that keeps it from being saved.
+    """Return notes about a page; raises `Refused` with everything that keeps the page from being saved.
 
-    What the page said before is not held against it.
+    The page's previous content is not checked again.
     """
     models = session.models()
     known = {} if old is None else page_needs(old, models)
@@ -351,20 +351,20 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
 def figures_nobody_states(
     page: wiki.Page, sources: Iterable[str], old: wiki.Page | None = None
 ) -> Iterator[Diagnostic]:
-    """Yield the large figures of a page that neither its sources nor what the page said before (`old`) states.
+    """Yield the large figures of a page that neither its sources nor its previous version (`old`) states.
 
-    They are results of queries, which change from day to day, or invented.
+    Such figures are query results, which change from day to day, or invented.
     """
     texts = sources if old is None else itertools.chain([old.text], sources)
     for line, figure in wiki.unstated_figures(page.body, texts):
         message = f"no source of the page states the figure {int(figure):,}"
-        hint = "delete it: results of queries change from day to day"
+        hint = "delete it: query results change from day to day"
         place = Location(page.path, wiki.body_line(page) + line - 1)
         yield Diagnostic("figure", Severity.WARNING, message, place, hint)
 
 
 def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:
-    """Return the hosts the raw files of a page name, or None if it comes of none."""
+    """Return the hosts that a page's raw files name, or None if the page has no raw files."""
     files = [session.raw[path] for path in raw_paths if path in session.raw]
     return wiki.hosts_of(files) if files else None
 
@@ -382,7 +382,7 @@ _SQL_BLOCK: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*sql\b[^\n]*\n(.*?)^ {
 
 
 def page_needs(page: wiki.Page, models: Mapping[str, Model]) -> dict[str, Need]:
-    """Return what a page names that must have been looked up, by its name in messages."""
+    """Return the names in a page that must have been looked up, by their form in messages."""
     found: dict[str, Need] = {}
     for need in _needs(page, list(models.values())):
         known = found.get(need.shown)
@@ -391,7 +391,7 @@ def page_needs(page: wiki.Page, models: Mapping[str, Model]) -> dict[str, Need]:
 
 
 def dangling(page: wiki.Page, models: Mapping[str, Model], known: Iterable[wiki.Reference] = ()) -> list[str]:
-    """Return why references of a page to the semantic layer are broken. References in `known` are skipped."""
+    """Return why a page's references to the semantic layer are broken. References in `known` are skipped."""
     resolver = wiki.Resolver(models)
     before = {(each.kind, each.written, each.field) for each in known}
     messages = []
@@ -404,7 +404,7 @@ def dangling(page: wiki.Page, models: Mapping[str, Model], known: Iterable[wiki.
 
 
 def _reason(missing: wiki.Missing) -> str:
-    """Return why a reference is broken, with a hint for an agent; commands in hints are for people."""
+    """Return why a reference is broken, with a hint for an agent, because commands in hints are for people."""
     if not isinstance(Hint(missing.hint).parts[0], Command):
         return f"{missing.message} ({missing.hint})"
     return f"{missing.message} (it has: {listing(missing.names, 12)})" if missing.names else missing.message
@@ -424,16 +424,16 @@ def _repeated(twin: wiki.Likeness) -> str:
 
 
 _ORDINARY: Final = 3
-"""Characters that each part of a name has at least: `np.array` and `e.g` are something else."""
+"""Minimum number of characters in each part of a name, because `np.array` and `e.g` are not such names."""
 
 
 def unknown_names(
     session: ToolSession, page: wiki.Page, old: wiki.Page | None, models: Mapping[str, Model]
 ) -> tuple[list[str], list[str]]:
-    """Return what is said of dotted names in inline code that nothing has: those that are refused, then the notes.
+    """Return messages about dotted names in inline code that do not exist: refusals, then notes.
 
-    Refused are those that read like a column or a measure, and stand neither in a file of the task nor in the wiki or
-    the semantic layer: nobody can have taken them from anywhere.
+    A name is refused if it looks like a column or a measure and appears neither in the task's files nor in the wiki or
+    the semantic layer, so that it can only be invented.
     """
     resolver = wiki.Resolver(models)
     before = set() if old is None else {each.written for each in wiki.references(old)}
@@ -451,9 +451,9 @@ def unknown_names(
 def invented_names(
     before: Tree, after: Tree, paths: Iterable[str], models: Mapping[str, Model], texts: Iterable[str] = ()
 ) -> list[Diagnostic]:
-    """Return the dotted names of changed pages that nothing has, and that nobody can have taken from anywhere.
+    """Return the dotted names in changed pages that do not exist and can only be invented.
 
-    They read like a column or a measure, and stand in no page and no definition of the tree `before`, nor in `texts`.
+    They look like a column or a measure, and appear in no page or definition of the tree `before`, nor in `texts`.
     """
     resolver = wiki.Resolver(models)
     found: dict[str, tuple[wiki.Page, wiki.Reference]] = {}
@@ -497,7 +497,7 @@ def _unknown(name: str, models: Mapping[str, Model]) -> str:
 
 
 def _was_seen(session: ToolSession, name: str, models: Mapping[str, Model]) -> bool:
-    """Whether a statement of this session read such a table, or a column of such a table."""
+    """Whether a statement in this session read a table with this name, or a column with this name."""
     parts = _parts(name)
     needs = (
         need for each in models.values() for need in (table_need(each, parts), column_need(each, parts[:-1], parts[-1]))
@@ -513,7 +513,7 @@ def _reads_like_one(name: str, models: Mapping[str, Model]) -> bool:
 
 
 def _mentioned(session: ToolSession, names: Collection[str]) -> frozenset[str]:
-    """Return the names that occur in a file of the task, in a page or in the semantic layer."""
+    """Return the names that occur in the task's files, in pages or in the semantic layer."""
     found: set[str] = set()
     for text in _texts(session):
         folded = text.casefold()
@@ -522,7 +522,7 @@ def _mentioned(session: ToolSession, names: Collection[str]) -> frozenset[str]:
 
 
 def _texts(session: ToolSession) -> Iterator[str]:
-    """Return the texts of the files of a task, of the wiki and of the semantic layer, one after another."""
+    """Return the texts of the task's files, the wiki and the semantic layer, one after another."""
     return itertools.chain(map(_text_of, session.raw.values()), _own_texts(session.workspace))
 
 
@@ -542,12 +542,12 @@ _OWN: Final = (wiki.FOLDER, f"{SEMANTIC_NAME}/")
 
 
 def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:
-    """Return why names of the semantic layer (`[connection/]source[.entity]`) do not exist."""
+    """Return why semantic layer names (`[connection/]source[.entity]`) do not exist."""
     return dangling(wiki.Page("it", fields={"sl_refs": list(names)}), models)
 
 
 def missing_pages(page: wiki.Page, keys: Iterable[str]) -> list[str]:
-    """Return the keys of pages a page refers to that are not among `keys`."""
+    """Return the keys of pages that a page refers to and that are not among `keys`."""
     there = {*keys, page.key}
     found = (each.name for each in wiki.references(page) if each.kind is wiki.Kind.PAGE and each.binding)
     return sorted({name for name in found if name not in there})
@@ -564,7 +564,7 @@ def _needs(page: wiki.Page, models: list[Model]) -> Iterator[Need]:
 
 
 def _named(reference: wiki.Reference, models: list[Model]) -> Iterator[Need]:
-    """Yield the needs of one reference. Broken references only need tables, which a database may have."""
+    """Yield the needs for one reference. Broken references only need tables, which a database may have."""
     if reference.kind is wiki.Kind.PAGE:
         return
     if reference.kind in wiki.MEMBERS and "." not in reference.name:
@@ -580,7 +580,7 @@ def _named(reference: wiki.Reference, models: list[Model]) -> Iterator[Need]:
 
 
 def _of_any_source(name: str, models: list[Model]) -> Iterator[Need]:
-    """Yield the need of a measure, segment or column whose source is not named: any source's that has it will do."""
+    """Yield the need for a measure, segment or column without a named source: any source that has it will do."""
     for model in models:
         for source in model.sources.values():
             entity = _entity(source, name)
@@ -611,7 +611,7 @@ def _is_table(model: Model, name: str) -> bool:
 
 
 def _table(name: str, models: list[Model]) -> Iterator[Need]:
-    """Yield the need of a table, in whichever of the databases it is; `shop.orders.amount` may be a column of one."""
+    """Yield the need for a table in any of the databases; `shop.orders.amount` may also be a column of a table."""
     parts = _parts(name)
     if not parts:
         return
@@ -633,7 +633,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _statement(sql: str, models: list[Model]) -> Iterator[Need]:
-    """Yield what a statement names; a statement no database of these could read names nothing."""
+    """Yield the names in a statement; a statement that none of these databases can parse has none."""
     for model in models:
         named = names_in(sql, model.dialect, tags=True)
         if named is not None:

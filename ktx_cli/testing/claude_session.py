@@ -1,4 +1,4 @@
-"""A Claude Code session without a network: the real binary with a scripted model, and nothing of the user's.
+"""A Claude Code session without a network: the real binary with a scripted model, isolated from the user's files.
 
 The binary is made to talk to `api.anthropic.com`: a loopback proxy terminates its TLS with a throw-away certificate and
 passes the requests to a `ModelServer`. Only proxy, certificate and token variables are set, all of which the
@@ -96,7 +96,7 @@ def _proxy(session: OfflineSession, folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 class _Accepted(ssl.SSLSocket):
-    """Counts as connected: `wrap_socket` leaves a socket open if its client has disconnected too early."""
+    """Pretends to be connected, because `wrap_socket` leaves a socket open if its client has disconnected too early."""
 
     def getpeername(self) -> Any:
         """Return nothing, without an error."""

@@ -1,4 +1,4 @@
-"""The turns of a scripted model, and how one turn looks to each kind of client.
+"""The turns of a scripted model, and the form in which each kind of client receives a turn.
 
 A test defines the model's output once; `render` shapes it for each client: the API backends see content blocks, Claude
 Code sees its own tool names (`mcp__ktx__...`, `StructuredOutput`), `claude --print` sees the text protocol.
@@ -24,7 +24,7 @@ PROTOCOL_TAG = "<use_tools>"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call: the plain tool name and its arguments, or a string if the model sends invalid JSON."""
+    """A tool call: the plain tool name and its arguments, or a string for arguments that are invalid JSON."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error response: HTTP status, the API's error type, its message, extra headers."""
+    """An error response: HTTP status, the API's error type, a message and extra headers."""
 
     status: int
     kind: str
@@ -66,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A response that is cut off: only the first `share` (0 to 1) of its bytes is sent before the connection drops."""
+    """A truncated response: only the first `share` (0 to 1) of its bytes is sent before the connection drops."""
 
     turn: Turn
     share: float = 0.5
@@ -129,7 +129,7 @@ class ModelRequest:
 
     @property
     def tool_names(self) -> list[str]:
-        """The names of the offered tools, as the client named them."""
+        """The client's names for the offered tools."""
         return [tool["name"] for tool in self.body.get("tools") or []]
 
     @property
@@ -138,7 +138,7 @@ class ModelRequest:
         return json.dumps(self.body, ensure_ascii=False)
 
     def tool_results(self) -> list[tuple[str, bool]]:
-        """Return text and error flag of every tool result in the last message."""
+        """Return the text and error flag of every tool result in the last message."""
         messages = self.body.get("messages") or [{}]
         content = messages[-1].get("content")
         blocks = content if isinstance(content, list) else []

@@ -23,26 +23,26 @@ from ktx_cli.llm import (
 from ktx_cli.testing.runtime_contract import Stage
 
 FLOOD = MAX_RESULT + 50_000
-"""The length of the result of the tool `flood`, which exceeds what a model gets."""
+"""The length of the `flood` tool's result, which exceeds the limit for results sent to a model."""
 
 WAIT_SECONDS = 30.0
 
 
 class Query(BaseModel):
-    """The arguments of all tools here."""
+    """The arguments that all tools here take."""
 
     q: str
 
 
 class City(BaseModel):
-    """The object of the object calls."""
+    """The object that the object calls request."""
 
     name: str
     people: int
 
 
 def shelf_tools(stage: Stage) -> list[RuntimeTool]:
-    """Return the tools of the loops. Each call that reaches a handler is recorded on the stage."""
+    """Return the tools for the loops. Each call that reaches a handler is recorded on the stage."""
 
     def noted(name: str, answer: Any) -> RuntimeTool:
         def handler(arguments: Query) -> Any:
@@ -91,7 +91,7 @@ async def city(stage: Stage) -> ObjectResult[Any]:
 
 
 async def loop(stage: Stage) -> LoopResult:
-    """Run a loop of at most eight steps."""
+    """Run a loop with at most eight steps."""
     return await stage.loop(shelf_tools(stage))
 
 
@@ -108,7 +108,7 @@ async def loop_of_writer(stage: Stage) -> LoopResult:
 
 
 async def loop_of_two(stage: Stage) -> LoopResult:
-    """Run a loop of at most two steps."""
+    """Run a loop with at most two steps."""
     return await stage.loop(shelf_tools(stage), budget=2)
 
 

@@ -1,4 +1,6 @@
-"""The cases of the runtime contract: what every backend must do alike, and inherent differences with their reasons."""
+"""The cases of the runtime contract: the behavior that every backend must share, and inherent differences with their
+reasons.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ CUT: Final = says("part one, ", stop_reason="max_tokens")
 UNFIT: Final = "Invalid arguments for `look`:\n- q: Field required"
 MENDED: Final = "mended"
 MANY: Final = 8
-"""More replies than any client requests."""
+"""A number of replies larger than any client requests."""
 
 HELLO: Final = Observed("hello")
 LOOPED: Final = Observed(
@@ -46,7 +48,7 @@ LOOPED: Final = Observed(
     requests=2,
     usage=Usage(200, 40),
 )
-"""A loop of one call and an answer."""
+"""A loop with one call and an answer."""
 
 CORRECTED: Final = replace(
     LOOPED, steps=3, callbacks=(("look",), ("look",), ()), tool_calls=2, failures=1, requests=3, usage=Usage(300, 60)
@@ -62,7 +64,7 @@ STOPPED: Final = replace(LOOPED, result="", stop="error", steps=1, callbacks=(("
 RAISED: Final = Observed(
     None, stop=None, steps=None, tool_calls=None, failures=None, repairs=None, attempts=None, usage=Usage(100, 20)
 )
-"""A call that raises has no facts; its usage is what was reported."""
+"""A call that raises: it has no facts, only reported usage."""
 
 STEPPED: Final = ("ToolStarted", "ToolFinished", "StepFinished")
 ENDED: Final = ("TextDelta", "StepFinished", "Final", "Done")
@@ -97,7 +99,7 @@ def ten_calls(*broken: int, repaired: bool = False) -> Observed:
 
 
 def ten_turns(*broken: int) -> tuple[Turn, ...]:
-    """Return the turns of such a loop."""
+    """Return the turns of a loop with parallel calls."""
     return (calls(*(("look", {"p" if place in broken else "q": str(place)}) for place in range(10))), DONE)
 
 

@@ -1,4 +1,4 @@
-"""The contract of a model backend: scripted conversations and their outcomes, the same on every backend.
+"""The contract of a model backend: scripted conversations whose outcomes are the same on every backend.
 
 A backend passes if `RuntimeContract.check` returns for each case of `RuntimeContract().cases`:
 
@@ -46,7 +46,7 @@ from ktx_cli.testing.model_script import ANSWER_TOOL, PROTOCOL_TAG, STRUCTURED_T
 from ktx_cli.testing.model_server import ModelServer
 
 Family = Literal["messages", "session", "print"]
-"""How a backend reaches the model: requests of its own, a Claude Code session, or one `claude --print` per turn."""
+"""How a backend reaches the model: its own requests, a Claude Code session, or one `claude --print` per turn."""
 
 Result = TextResult | ObjectResult[Any] | LoopResult
 MakeRuntime = Callable[[UsageSink], RoutedRuntime]
@@ -76,7 +76,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class SeenResult:
-    """The result of a tool call in a request, as the model read it."""
+    """A tool result in a request, as the model reads it."""
 
     tool: str
     text: str
@@ -85,7 +85,7 @@ class SeenResult:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The outcome of a case; all of it is compared.
+    """The outcome of a case, all of which is compared.
 
     `callbacks` are the tool names passed to each call of `on_step_finish`; `seen` the tool results in the last request;
     `ran` what the handlers did, in order; `requests` are counted at the server. `attempts`, `tool_calls`, `failures`
@@ -157,7 +157,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class ContractCase:
-    """One conversation: the turns of the model, the call, and the expected outcome.
+    """One conversation: the model's turns, the call and the expected outcome.
 
     `repaired_by` answers the requests of the `repair` role. `differs` has the outcome of other families of backends if
     it must differ from `expected`, and `reason` says why; without a reason there is no difference. `any_order`:
@@ -181,7 +181,7 @@ class ContractCase:
             )
 
     def expectation(self, family: Family) -> Observed:
-        """Return the expected outcome of the case on a family of backends."""
+        """Return the case's expected outcome on a family of backends."""
         return self.differs.get(family, self.expected)
 
 

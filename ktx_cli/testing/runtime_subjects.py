@@ -27,7 +27,7 @@ vertex: {{project: shelf, location: europe-west1, access_token: made-up, base_ur
 """
 MODEL = "claude-sonnet-5-5"
 ATTEMPTS = 3
-"""The maximum attempts per call; the binary of `claude-code` gets as many, and keeps its own delays."""
+"""The maximum number of attempts per call; the binary of `claude-code` gets as many, and keeps its own delays."""
 
 
 def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
@@ -43,7 +43,7 @@ def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
 
 
 def executables() -> dict[str, str]:
-    """Return what runs each backend: name, version and origin, without its path."""
+    """Return the software that runs each backend: its name, version and origin, without the path."""
     return {backend: _executable(backend, Path.cwd(), {})[0] for backend in FAMILIES}
 
 
@@ -61,7 +61,7 @@ def open_subject(backend: str) -> Iterator[Subject]:
 
 
 def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return name, version and origin of what runs a backend, and its path."""
+    """Return the name, version, origin and path of the software that runs a backend."""
     if FAMILIES[backend] == "messages":
         place = importlib.metadata.distribution("anthropic").locate_file("anthropic")
         return f"anthropic {importlib.metadata.version('anthropic')} (installed package)", str(place)

@@ -40,12 +40,12 @@ def find_binary(name: str, folders: str) -> Path | None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder, keeping the owners of its files."""
+    """Copy a folder, preserving file ownership."""
     subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
 
 
 class TestServer(ABC):
-    """The common part of both servers: a data folder of their own user, one process, one port, one log.
+    """The common part of both servers: a data folder owned by its own user, one process, one port and one log.
 
     `account` is the system user they run as if the tests run as root (servers refuse to run as root). Use it as a
     context manager, or call `start` and `stop`. `made`: a folder that `keep` wrote, to start from.
@@ -78,7 +78,7 @@ class TestServer(ABC):
             raise
 
     def keep(self, folder: Path) -> None:
-        """Write the initial data of a server into a new folder, for all that start from it. Raises as `start`."""
+        """Write a server's initial data into a new folder, from which all servers start. Raises as `start`."""
         self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
         try:
             self._create()
@@ -216,7 +216,7 @@ class PostgresServer(TestServer):
         return f"postgresql://{who}@{self.host}:{self.port}/{database}"
 
     def execute(self, *statements: str, database: str = "postgres") -> None:
-        """Run statements one by one as superuser, each committed."""
+        """Run statements one by one as superuser, committing each."""
         import psycopg
 
         with psycopg.connect(self.url(database), autocommit=True) as connection:
@@ -224,7 +224,7 @@ class PostgresServer(TestServer):
                 connection.execute(statement.encode())
 
     def create_database(self, name: str, *statements: str) -> str:
-        """Create a database, run the statements in it, return its superuser URL."""
+        """Create a database, run the statements in it, and return its superuser URL."""
         import psycopg
 
         with psycopg.connect(self.url(), autocommit=True) as connection:
@@ -312,7 +312,7 @@ class MariaDBServer(TestServer):
         return f"mysql://{who}@{self.host}:{self.port}/{database}"
 
     def execute(self, *statements: str, database: str | None = None) -> None:
-        """Run statements one by one as administrator, each committed."""
+        """Run statements one by one as administrator, committing each."""
         import pymysql
 
         connection = pymysql.connect(
@@ -327,7 +327,7 @@ class MariaDBServer(TestServer):
             connection.close()
 
     def create_database(self, name: str, *statements: str) -> str:
-        """Create a database, run the statements in it, return its administrator URL."""
+        """Create a database, run the statements in it, and return its administrator URL."""
         self.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
         self.execute(*statements, database=name)
         return self.url(name)

@@ -1,4 +1,4 @@
-"""The contract of a context source: what ktx needs from every source, as tests that its author runs.
+"""The contract of a context source: the requirements for every source, as tests for its author to run.
 
 Subclass `SourceContract` in a test module and add a fixture `case`: a source with some content, and what a test may do
 to it.
@@ -104,7 +104,7 @@ class _Files(dict[str, bytes]):
 
 
 class Subject:
-    """A case in a project of its own: fetches, projections and units as in a run."""
+    """A case in its own project: fetches, projections and units as in a run."""
 
     def __init__(self, case: SourceCase, root: Path) -> None:
         self.case = case
@@ -117,7 +117,7 @@ class Subject:
         self.files = _Files({SHARD: TABLES.encode()})
 
     def context(self, last: Snapshot | None = None, **fields: Any) -> FetchContext:
-        """Return the context of a fetch. `last`: the result of the previous fetch."""
+        """Return the context for a fetch. `last`: the result of the previous fetch."""
         context = FetchContext(self.case.connection, self.layout, self.case.environ, self.raw, models=self.models())
         if last is not None:
             previous = {path: file.sha256 for path, file in last.files.items()}
@@ -125,7 +125,7 @@ class Subject:
         return replace(context, **fields)
 
     def fetch(self, last: Snapshot | None = None, **fields: Any) -> Snapshot:
-        """Return what the source has."""
+        """Return the content that the source provides."""
         return self.source.fetch(self.entry, self.context(last, **fields))
 
     def models(self, tree: Any = None) -> dict[str, Model]:
@@ -134,7 +134,7 @@ class Subject:
         return {connection: load_tree(self.files if tree is None else tree, connection, "duckdb")}
 
     def project(self, snapshot: Snapshot, workspace: Workspace, owned: Mapping[str, Any] | None = None) -> Projection:
-        """Return what the source wrote into an overlay without a model."""
+        """Return the changes that the source wrote to an overlay without a model."""
         context = ProjectContext(self.case.connection, workspace, self.models(workspace), owned or {})
         return self.source.project(self.entry, snapshot, context)
 
@@ -198,13 +198,15 @@ class SourceContract:
         assert (first.origin, first.cursor) == (second.origin, second.cursor)
 
     def test_a_manifest_keeps_what_was_fetched(self, subject: Subject) -> None:
-        """Paths round-trip through the manifest, so that nothing counts as changed in the next run."""
+        """Paths round-trip through the manifest, so that the next run sees no changes."""
         found = subject.fetch()
         text = render_delivery(_manifest(found))
         assert compare(parse_delivery(text, "manifest.yaml"), found, model=True).touched == frozenset()
 
     def test_the_next_fetch_reads_only_what_changed(self, subject: Subject, case: SourceCase) -> None:
-        """With `previous` and `cursor`, a fetch reads what changed, and still returns everything a full fetch does."""
+        """With `previous` and `cursor`, a fetch reads only changes, but still returns everything that a full fetch
+        returns.
+        """
         first = subject.fetch()
         again = subject.fetch(first)
         assert again.files == first.files and again.complete
@@ -217,7 +219,7 @@ class SourceContract:
         assert 0 < second.fetched <= len(second.files)
 
     def test_what_is_removed_is_deleted(self, subject: Subject, case: SourceCase) -> None:
-        """What was removed from the source is missing from a complete snapshot."""
+        """Content removed from the source is missing from a complete snapshot."""
         first = subject.fetch()
         case.remove()
         try:
@@ -264,7 +266,7 @@ class SourceContract:
         assert not [secret for secret in case.secrets if any(secret.encode() in content for content in kept)]
 
     def test_a_fetch_writes_nothing_into_the_project(self, subject: Subject, tmp_path: Path) -> None:
-        """A fetch writes to the given raw store and cache, and nowhere else."""
+        """A fetch writes only to the given raw store and cache."""
         before = subject.on_disk()
         subject.fetch()
         assert subject.on_disk() == before
@@ -307,7 +309,7 @@ class SourceContract:
             assert wrong == []
 
     def test_what_people_wrote_stays(self, subject: Subject) -> None:
-        """Texts by people in the files are kept."""
+        """Texts that people wrote in the files are kept."""
         workspace = Workspace(subject.files)
         subject.project(subject.fetch(), workspace)
         assert "What people bought" in (workspace.read_text(SHARD) or "")
@@ -331,7 +333,7 @@ class SourceContract:
         assert subject.source.units(subject.entry, found, nothing, projection) == ()
 
     def test_nothing_follows_from_no_evidence(self, subject: Subject) -> None:
-        """Without evidence from units, there is nothing to write after them."""
+        """Without evidence from units, the source writes nothing after them."""
         found = subject.fetch()
         workspace = Workspace(subject.files)
         projection = subject.project(found, workspace)

@@ -1,4 +1,4 @@
-"""The contract of a warehouse: what ktx needs from every connector, as tests that its author runs.
+"""The contract of a warehouse: the requirements for every connector, as tests for its author to run.
 
 Subclass `WarehouseContract` in a test module and add a fixture `database`: a database with the tables of the contract,
 which `statements` creates in plain SQL. The tests only read the database.
@@ -76,7 +76,9 @@ _SEMANTIC: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ContractTable:
-    """One table: its columns by name with their type in `TYPES`, its rows, and the column that refers to a table."""
+    """One table: its columns by name, each with a type from `TYPES`, its rows, and the column that refers to a
+    table.
+    """
 
     name: str
     columns: Mapping[str, str]
@@ -225,7 +227,7 @@ WRITES: Final = (
     "",
     ";",
 )
-"""Statements that no session runs. `{t}` is the table `customers`, `{u}` one that does not exist."""
+"""Statements that no session may run. `{t}` is the table `customers`, `{u}` one that does not exist."""
 
 
 class WarehouseContract:
@@ -234,12 +236,12 @@ class WarehouseContract:
     @pytest.fixture(scope="class")
     @classmethod
     def connector(cls, database: PreparedDatabase) -> Iterator[Connector]:
-        """One open connection for the tests that only read."""
+        """An open connection for the tests that only read."""
         with database.open() as opened:
             yield opened
 
     def test_the_driver_is_registered(self, database: PreparedDatabase, connector: Connector) -> None:
-        """Its settings accept the options, setup's questions are settings, and its SQL has a dialect."""
+        """The settings accept the options, setup asks only for settings, and the SQL has a dialect."""
         import sqlglot
 
         warehouse = WAREHOUSES.find(database.driver)
@@ -305,7 +307,7 @@ class WarehouseContract:
         assert connector.test(scope).tables == 1
 
     def test_names_are_quoted(self, database: PreparedDatabase, connector: Connector) -> None:
-        """Every name can be queried as `table_path` and `column_list` write it."""
+        """Every name can be queried in the form that `table_path` and `column_list` return."""
         (table,) = (each for each in TABLES if each.name == "Order Details")
         columns = column_list(ODD_NAMES, connector.dialect)
         found = connector.query(f"SELECT {columns} FROM {self.path(database, connector, table.name)}")
@@ -313,7 +315,7 @@ class WarehouseContract:
         assert [tuple(map(int, row)) for row in found.rows] == list(table.rows)
 
     def test_rows_are_cut_where_they_are_too_many(self, database: PreparedDatabase, connector: Connector) -> None:
-        """`max_rows` limits a result, and the result says so."""
+        """`max_rows` limits a result, and the result is marked as limited."""
         events = f"SELECT id FROM {self.path(database, connector, 'events')}"
         found = connector.query(f"{events} ORDER BY id", max_rows=2)
         assert (found.columns, [int(row[0]) for row in found.rows], found.truncated) == (("id",), [0, 1], True)
@@ -380,7 +382,7 @@ class WarehouseContract:
                 policy.check(statement, connector.dialect, max_rows=2)
 
     def test_a_plan_can_be_asked_for(self, database: PreparedDatabase, connector: Connector) -> None:
-        """EXPLAIN passes the guard, runs nothing and returns rows."""
+        """EXPLAIN passes the guard, executes nothing and returns rows."""
         orders = self.path(database, connector, "orders")
         try:
             checked = StatementPolicy("shop").check(f"EXPLAIN SELECT id FROM {orders}", connector.dialect, max_rows=9)
@@ -459,7 +461,7 @@ class WarehouseContract:
         return table_path(TableRef(database.schema, name), connector.dialect)
 
     def rows(self, database: PreparedDatabase, connector: Connector, name: str) -> Sequence[Row]:
-        """Return the rows of a table by their `id`."""
+        """Return a table's rows by `id`."""
         return connector.query(f"SELECT * FROM {self.path(database, connector, name)} ORDER BY id").rows
 
 
@@ -487,7 +489,7 @@ def _rows(sample: Sample) -> list[str]:
 
 
 def _same(value: Any, expected: Any) -> bool:
-    """Return whether a JSON value equals the stored one, in whatever form the database stores it."""
+    """Return whether a JSON value equals the stored one, whatever form the database stores it in."""
     if expected is None or isinstance(expected, str):
         return bool(value == expected)
     if isinstance(expected, bool):

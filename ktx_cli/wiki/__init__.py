@@ -1,4 +1,4 @@
-"""The wiki: pages, links, references, and the checks of pages."""
+"""The wiki: pages, links, references and page checks."""
 
 from __future__ import annotations
 

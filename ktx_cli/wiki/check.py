@@ -1,4 +1,4 @@
-"""Checks pages for content that must not be in them, whoever wrote it, and makes the edits that a model requests."""
+"""Checks pages for forbidden content, whoever wrote it, and applies the edits that a model requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ktx_cli.wiki.text import hidden_characters, hidden_markup, hosts_in, images
 
 LONGEST_SUMMARY: Final = 200
 LONGEST_BODY: Final = 4000
-"""Maximum number of characters; split a longer page in two."""
+"""Maximum number of characters of a page; longer pages must be split in two."""
 MOST_TEXTS: Final = 8
 LONGEST_TEXT: Final = 200
 """Maximum number of questions and synonyms of a page, and of characters of each."""
@@ -50,15 +50,15 @@ NamedHosts = Callable[[Page], Collection[str] | None]
 """The hosts that a page's sources name; None if they are unknown, so that links are not checked."""
 
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
-"""The id that ktx gives a query of the history."""
+"""The id that ktx gives to a query in the query history."""
 
 
 def lint_page(page: Page, named_hosts: Collection[str] | None, old: Page | None = None) -> Iterator[Diagnostic]:
-    """Yield what a person should review before agents read the page, in the order of its lines.
+    """Yield diagnostics to review before agents read the page, in line order.
 
     Sentences to agents, text invisible to readers, links to hosts that the page's sources do not name (`named_hosts`;
-    the host in the field `source` always counts), images, data in links, texts that look like secrets, contact data of
-    persons, and too much text. What the page already contained before (`old`) is not reported.
+    the host in the field `source` always counts), images, data in links, likely secrets, personal contact data, and too
+    much text. What the page already contained before (`old`) is not reported.
     """
     earlier = "" if old is None else "\n".join([old.text, *(text for _, text in _unquoted(old))])
     before = set() if old is None else {(each.code, each.message) for _, each, _ in _suspicious(old, named_hosts)}
@@ -71,7 +71,7 @@ def lint_page(page: Page, named_hosts: Collection[str] | None, old: Page | None 
 
 
 def refused_codes(findings: Iterable[Diagnostic]) -> frozenset[str]:
-    """Return the codes among diagnostics that forbid an agent to write a page: private data, and orders to agents.
+    """Return the diagnostic codes that forbid an agent from writing a page: private data, and instructions to agents.
 
     A sentence to agents, or an unexplained link, is for a person to judge. Both on one page tell agents to turn to a
     host that no source of the page names.
@@ -80,7 +80,7 @@ def refused_codes(findings: Iterable[Diagnostic]) -> frozenset[str]:
 
 
 def _suspicious(page: Page, named_hosts: Collection[str] | None) -> Iterator[tuple[int, Spot, str]]:
-    """Yield (line, spot, its text) of everything suspicious in the file of a page, and in fields with YAML escapes.
+    """Yield (line, spot, its text) for everything suspicious in a page's file, and in fields with YAML escapes.
 
     The text is empty if only its beginning is known.
     """
@@ -104,7 +104,7 @@ def _without_fingerprints(page: Page, text: str) -> str:
 
 
 def _unquoted(page: Page) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of the fields whose text is not literally in the file, because of YAML escapes."""
+    """Yield (line, text) for the fields whose text is not literally in the file, because of YAML escapes."""
     written = " ".join(page.head.split())
     for path, text in _texts(page.fields, ()):
         if " ".join(text.split()) not in written:
@@ -125,7 +125,7 @@ def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
 
 
 def too_long(page: Page, old: Page | None = None) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for a summary or a body that is too long for a page of an agent.
+    """Yield a diagnostic for a summary or body that is too long for a page written by an agent.
 
     A body that was too long before may stay so if it does not grow.
     """
@@ -160,7 +160,7 @@ _TYPES: Final[Mapping[str, tuple[type, str, str]]] = {
 def check_pages(
     tree: Tree, models: Mapping[str, Model], touched: Iterable[str], *, before: Mapping[str, Model] | None = None
 ) -> list[Diagnostic]:
-    """Return the errors of the touched pages, and of other pages because of the change; by path and line.
+    """Return the errors in the changed pages, and those that the change causes in other pages, by path and line.
 
     `touched`: paths that were written or deleted, including those of the semantic layer. `models`: every semantic layer
     of the tree. An untouched page is checked if a page it refers to was deleted or a semantic layer it refers to has
@@ -182,7 +182,7 @@ def check_pages(
 
 @dataclass(slots=True)
 class Checker:
-    """Checks pages against a tree and its semantic layers; keys and names are looked up once."""
+    """Checks pages against a tree and its semantic layers, looking up keys and names only once."""
 
     tree: Tree
     models: Mapping[str, Model]
@@ -194,7 +194,7 @@ class Checker:
         self.resolver = Resolver(self.models)
 
     def files(self, wiki: Wiki, paths: Iterable[str]) -> Iterator[Diagnostic]:
-        """Yield the errors of these files of a wiki."""
+        """Yield the errors in the given wiki files."""
         for path in paths:
             if path in wiki.problems:
                 yield wiki.problems[path]
@@ -202,7 +202,7 @@ class Checker:
                 yield from self.page(wiki.pages[path])
 
     def page(self, page: Page) -> Iterator[Diagnostic]:
-        """Yield the errors of one page: its key, its fields, its references."""
+        """Yield the errors in one page: in its key, fields and references."""
         yield from _form(page)
         yield from self.dangling(page, self.references(page))
 
@@ -223,7 +223,7 @@ class Checker:
         return references(page) if self.graph is None or known is not page else self.graph.references(page)
 
     def sees(self, page: Page, key: str) -> bool:
-        """Return whether a page can see one with this key: in its own scope, or among the global pages."""
+        """Return whether a page can see a page with this key: in its own scope, or among the global pages."""
         if (page.scope, key) not in self._visible:
             places = [page_path(scope, key) for scope in scopes_seen_from(page.scope)] if could_be_key(key) else []
             self._visible[page.scope, key] = any(file_of(self.tree, place) is not None for place in places)
@@ -231,7 +231,7 @@ class Checker:
 
 
 def _removed(wiki: Wiki, paths: Iterable[str]) -> set[str]:
-    """Return the keys of pages among the paths that have no file."""
+    """Return the page keys among the paths that have no file."""
     places = (place_of(path) for path in paths if path not in wiki.pages and path not in wiki.problems)
     return {place[1] for place in places if place is not None}
 
@@ -243,7 +243,7 @@ def _others(
     changed: Collection[str],
     before: Mapping[str, Model] | None,
 ) -> Iterator[Diagnostic]:
-    """Yield the errors of untouched pages that the change caused."""
+    """Yield the errors that the change causes in unchanged pages."""
     graph = checker.graph
     assert graph is not None
     earlier = None if before is None else Resolver(before)
@@ -290,7 +290,7 @@ def _form(page: Page) -> Iterator[Diagnostic]:
 
 
 def _misfit(value: Any, wanted: str) -> tuple[int, ...] | None:
-    """Return where in a field's value something has the wrong type, or None if nothing has."""
+    """Return the path to a wrong type in a field's value, or None if all types are correct."""
     kind = _TYPES[wanted][0]
     if wanted == "texts" and isinstance(value, list):
         return next(((index,) for index, item in enumerate(value) if not isinstance(item, str)), None)
@@ -321,7 +321,7 @@ class Replacement:
 
 
 def replaced(text: str, replacements: Sequence[Replacement]) -> str:
-    """Return the text after all replacements, each applied to the result of the previous one.
+    """Return the text after applying all replacements in sequence.
 
     A passage is searched for literally, then with any white space between its words, then by similarity (`NEAR` or
     more). Raises `UsageError` that lists all that could not be placed, because no passage or several match.
@@ -340,7 +340,8 @@ def replaced(text: str, replacements: Sequence[Replacement]) -> str:
 
 
 def with_newlines(body: str) -> str:
-    """Return a body whose line breaks arrived as the two characters `\\n` with real line breaks; others unchanged.
+    """Return a body whose line breaks arrived as the two characters `\\n` with real line breaks; other bodies are
+    unchanged.
 
     In a body of one line, `\\n` only inside code is meant literally.
     """
@@ -356,7 +357,7 @@ def with_newlines(body: str) -> str:
 
 
 def _span(text: str, old: str) -> tuple[int, int] | str:
-    """Return the location of the only passage that `old` matches, else why there is none."""
+    """Return the location of the only passage that `old` matches, or the reason why there is none."""
     if not old.strip():
         return "has no old text"
     spaced = r"\s+".join(map(re.escape, old.split()))
@@ -383,7 +384,7 @@ def _overlapping(written: str, text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The wanted changes of a page. `fields`: fields not listed stay; None or an empty list removes a field.
+    """The requested changes to a page. `fields`: fields not listed stay; None or an empty list removes a field.
 
     `content` is the whole text, `replacements` change passages of the current one; give at most one of the two. Front
     matter at the top of the content counts as fields, with lower precedence than `fields`.
@@ -395,7 +396,7 @@ class Revision:
 
 
 def revised(tree: Tree, key: str, revision: Revision, scope: str = GLOBAL) -> Page:
-    """Return the page that a revision makes of the page with a key and scope, or a new one.
+    """Return the page that results from applying a revision to the page with a key and scope, or to a new page.
 
     Everything that is not mentioned stays byte for byte, including marks such as `stale_since`. Raises `UsageError` for
     an invalid key, replacements without a page, a replacement that does not match, or a new page without text;
@@ -425,7 +426,7 @@ def problems_of(
     old: Page | None = None,
     named_hosts: Collection[str] | None = None,
 ) -> list[Diagnostic]:
-    """Return the diagnostics of gates and lint for a page, by line, except those its file already had (`old`).
+    """Return a page's diagnostics from gates and lint, by line, except those that its file already had (`old`).
 
     Those that are not errors need not keep it from being saved.
     """
@@ -436,7 +437,7 @@ def problems_of(
 
 
 def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
-    """Return the error for a page that was not saved because of diagnostics."""
+    """Return the error for a page that was not saved because of its diagnostics."""
     problems_text = listing([f"line {each.line}: {each.message}" for each in found], 3)
     first = next((each.hint for each in found if each.hint), None)
     message = f"{page.path} was not written: {plural(len(found), 'problem')}: {problems_text}"
@@ -445,7 +446,7 @@ def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
 
 
 def twin_of(tree: Tree, page: Page) -> str | None:
-    """Return the key of another page in the same scope that some file systems cannot distinguish from this one."""
+    """Return the key of another page in the same scope that some file systems cannot distinguish from this page."""
     folder = page_path(page.scope, "").removesuffix(".md")
     return same_but_for_case(page.key, _keys(tree.paths(folder), page.scope))
 
@@ -456,7 +457,7 @@ def _keys(paths: Iterable[str], scope: str) -> list[str]:
 
 
 def _taken_apart(revision: Revision, key: str, scope: str) -> Revision:
-    """Return the revision with the front matter of its content among its fields."""
+    """Return the revision with its content's front matter moved into its fields."""
     content = with_newlines(revision.content or "").lstrip("\ufeff")
     if not content.startswith("---"):
         return revision

@@ -1,4 +1,4 @@
-"""Contradictions between sources: what agents record about them, and the file that keeps them until a decision."""
+"""Contradictions between sources: the records of agents, and the file that keeps them until a person decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA: Final = "data"
 """The source of a statement that comes from the rows of a database."""
 
 _HEADER: Final = """\
-# Sources that contradict each other, as the agents of ktx recorded them. ktx adds to this file, and prefers no source.
+# Sources that contradict each other, as recorded by ktx's agents. ktx adds to this file, and prefers no source.
 # To decide, run `ktx wiki contradictions --review`, or correct the source and delete the entry.
 """
 _ENTRIES: Final = "contradictions"
@@ -60,11 +60,11 @@ class Contradiction(Record):
     topic: str
     statements: tuple[Statement, ...]
     evidence: str | None = None
-    """What shows that both cannot be right, such as a query and its result."""
+    """Evidence that the statements cannot all be true, such as a query and its result."""
     decision: str | None = None
-    """The decision of a person, in a sentence; None if there is none yet."""
+    """The decision that a person made, in a sentence; None if there is none yet."""
     holds: tuple[str, ...] = ()
-    """The sources whose statements hold by that decision, if it names any."""
+    """The sources whose statements hold according to the decision, if it names any."""
     reason: str | None = None
     decided_by: str | None = None
     decided_on: str | None = None
@@ -81,7 +81,7 @@ class Contradiction(Record):
 
     @property
     def is_decided(self) -> bool:
-        """Whether a person has decided it."""
+        """Whether a person has decided the contradiction."""
         return self.decision is not None
 
     def same_as(self, other: Contradiction) -> bool:
@@ -94,7 +94,9 @@ class Contradiction(Record):
         return _topic_words(self.topic) == _topic_words(other.topic) and bool({*self.sources} & {*other.sources})
 
     def settles(self, other: Contradiction) -> bool:
-        """Return whether this decision also applies to another record: about the same, and with no further source."""
+        """Return whether this decision also applies to another record: the same contradiction, without further
+        sources.
+        """
         return self.is_decided and self.same_as(other) and {*other.sources} <= {*self.sources}
 
     def _texts(self) -> list[tuple[str, str]]:
@@ -111,7 +113,7 @@ class Contradiction(Record):
         return "; ".join(each.label for each in self.statements)
 
     def joined(self, other: Contradiction) -> Contradiction:
-        """Return the contradiction with the additional statements of another record of it."""
+        """Return the contradiction with the additional statements from another record of it."""
         texts = {*self._texts()}
         new = (each for each in other.statements if (each.source, each.text) not in texts)
         return replace(self, statements=(*self.statements, *new), evidence=self.evidence or other.evidence)
@@ -127,7 +129,7 @@ class Contradiction(Record):
         return f"{self.decision.rstrip('.')}{reason.rstrip('.')}" + (f" ({by})" if by else "")
 
     def stored(self) -> dict[str, Any]:
-        """Return it as plain values, without unknown ones."""
+        """Return the contradiction as plain values, omitting unknown ones."""
         statements = [_known(asdict(each)) for each in self.statements]
         return _known({**asdict(self), "statements": statements, "holds": list(self.holds)})
 
@@ -160,7 +162,7 @@ def merged(found: Iterable[Contradiction]) -> list[Contradiction]:
 
 
 def settled(kept: Iterable[Contradiction], found: Contradiction) -> Contradiction | None:
-    """Return the stored contradiction whose decision also applies to a recorded one; None if there is none."""
+    """Return the stored contradiction whose decision also applies to a recorded one, or None if there is none."""
     return next((each for each in kept if each.settles(found)), None)
 
 
@@ -176,7 +178,7 @@ def contradictions_in(content: bytes) -> list[Contradiction]:
 
 
 def with_contradictions(content: bytes | None, found: Sequence[Contradiction], gone: Collection[str]) -> bytes | None:
-    """Return the text of the file with the contradictions of a run; None if there is nothing to store.
+    """Return the file's text with the contradictions from a run added, or None if there is nothing to store.
 
     `gone`: the deleted raw files of the run, as `SOURCE/path`: their statements are dropped, and with them entries with
     fewer than two statements left. An entry that is recorded again gets the new words, unless a person has decided it.
@@ -209,7 +211,7 @@ def _is_known(entry: Contradiction, found: Contradiction) -> bool:
 def _updated(
     content: bytes, number: int, entry: Contradiction, again: Sequence[Contradiction], gone: Collection[str]
 ) -> bytes:
-    """Return the file with an entry that was recorded again (`again`), and without the statements of deleted files."""
+    """Return the file's text with a re-recorded entry (`again`) updated, and statements from deleted files removed."""
     left = [each for each in entry.statements if each.source not in gone]
     if not again and len(left) < min(2, len(entry.statements)):
         return delete_value(content, (_ENTRIES, number), where=CONTRADICTIONS_NAME)
@@ -228,13 +230,13 @@ class ContradictionDecision:
     """A person's decision about a contradiction."""
 
     holds: tuple[int, ...]
-    """The statements that hold, counted from 1; empty: none does."""
+    """The statements that hold, counted from 1; empty if none holds."""
     decided_by: str
     decided_on: str
     reason: str | None = None
 
     def sentence(self, of: Contradiction) -> str:
-        """Return the decision as a sentence: the words of the only statement that holds, or how many hold."""
+        """Return the decision as a sentence: the only statement that holds, or the number of statements that hold."""
         if len(self.holds) == 1:
             return of.statements[self.holds[0] - 1].text
         if not self.holds:
@@ -245,7 +247,7 @@ class ContradictionDecision:
 
 
 def with_decision(content: bytes, number: int, made: ContradictionDecision | None) -> bytes:
-    """Return the text of the file with a decision on the entry `number` (from 0); None reopens it.
+    """Return the file's text with a decision on the entry `number` (from 0); a decision of None reopens the entry.
 
     Nothing else in the file changes. Raises `ConfigError` for a file that cannot be read or edited.
     """
@@ -263,7 +265,7 @@ def with_decision(content: bytes, number: int, made: ContradictionDecision | Non
 
 
 def entry_line(content: bytes, number: int) -> int:
-    """Return the line where the entry `number` (from 0) begins."""
+    """Return the line on which the entry `number` (from 0) begins."""
     place = yaml.locate(content, (_ENTRIES, number, "topic")) or yaml.locate(content, (_ENTRIES, number))
     return place[0] if place else 1
 
@@ -316,7 +318,7 @@ _NEEDED: Final = {
 
 
 def _check_keys(stored: Mapping[str, Any], known: Sequence[str], content: bytes, path: tuple[str | int, ...]) -> None:
-    """Raise `ConfigError` for a key that looks misspelled; other keys are notes of people."""
+    """Raise `ConfigError` for a key that looks misspelled; other keys are notes by people."""
     for key in stored:
         near = None if key in known else did_you_mean(str(key), [each for each in known if each not in stored])
         if near:

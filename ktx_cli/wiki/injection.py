@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ktx_cli.documents import RawFile
 
 _LOOKALIKES: Final = str.maketrans("аеорсухіјѕԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνıɪɡ", "aeopcyxijsdqwABEZHIKMNOPTYXopviig")
-"""Letters of other alphabets that look like Latin ones."""
+"""Letters from other alphabets that look like Latin letters."""
 
 _EMPHASIS: Final = str.maketrans({"*": None, "`": None, "~": None})
 _UNDERSCORES: Final = re.compile(r"(?<!\w)_{1,3}(?=\w)|(?<=[^\W_])_{1,3}(?!\w)")
@@ -33,13 +33,13 @@ _BRACKETED: Final = re.compile(r"\[([^\[\]\n]{1,200})\]")
 _MARKED: Final = re.compile(r"(?<!=)==(?!=)")
 _ANY_TAG: Final = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
 _RULER: Final = re.compile(r"^[ \t|:>-]*$", re.MULTILINE)
-"""The line between the head of a table and its rows."""
+"""The line between a table's header and its rows."""
 _ITEM: Final = re.compile(r"^[ \t]*(?:(?:[-+>#]|[0-9]{1,9}[.)]|#{2,6})[ \t]+)+(?:\[[ xX]?\][ \t]+)?", re.MULTILINE)
 _QUOTED: Final = re.compile(r"(?<=\n)[ \t]{0,3}(?:>[ \t]?)+")
 
 
 def instructions(text: str) -> Iterator[Spot]:
-    """Yield sentences that address an agent: the first match of each rule."""
+    """Yield the sentences that address an agent: the first match of each rule."""
     plain = _plain(text)
     reported = set()
     for reading, items in _readings(plain):
@@ -61,7 +61,7 @@ def instructions(text: str) -> Iterator[Spot]:
 
 
 def _readings(plain: str) -> Iterator[tuple[str, bool]]:
-    """Yield a text as written, then as readers see it, with every line in its place.
+    """Yield a text as written, then as readers see it, with line numbers unchanged.
 
     True: as read from item to item and from cell to cell.
     """
@@ -82,7 +82,7 @@ def _readings(plain: str) -> Iterator[tuple[str, bool]]:
 
 
 def _joined(text: str) -> str:
-    """Return a text without separators: cells and rows of tables, tags, brackets."""
+    """Return a text without separators: table cells and rows, tags and brackets."""
     text = _ANY_TAG.sub(" ", text) if "<" in text else text
     text = _RULER.sub("", text).replace("|", " ") if "|" in text else text
     return _BRACKETED.sub(r"\1", text) if "[" in text else text
@@ -103,7 +103,7 @@ def _drawn(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text as it reads, line by line: compatibility forms folded, without hidden text or emphasis."""
+    """Return a text as readers see it, line by line: compatibility forms folded, hidden text and emphasis removed."""
     if not text.isascii():
         lines = without_hidden(text).split("\n")
         text = "\n".join(unicodedata.normalize("NFKC", line) for line in lines)
@@ -112,7 +112,7 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`words`: one of them must be in the text (lower case) before `pattern` is tried. `what`: what the text does.
+    """`words`: `pattern` is only tried if the lowercase text contains one of them. `what`: what the text does.
 
     `items`: the rule applies to list items and table cells too; a glossary may have an item `Assistant: who helps`.
     """
@@ -150,7 +150,7 @@ RULES: Final = (
                 \s+(?:\w+\s+){{0,2}}(?:prompts?|directives?|rules?|guidelines?|directions?|safeguards?|constraints?)\b
             | (?:everything|anything|all|what)\s+(?:(?:that|you|was|were|is|has|have|been|of)\s+)*
                 (?:above|said|told|so\s+far|know)\b)""",
-        "asks to set rules aside",
+        "asks to ignore rules",
     ),
     _rule(
         "you are|act as|behave as|pretend",
@@ -236,13 +236,13 @@ RULES: Final = (
         r"""\b(?:ignorier\w*|vergiss|missacht\w*|negeer)\s+(?:\w+\s+){0,4}(?:anweisung\w*|vorgaben|instructies)\b
             | \b(?:ignorez|oubliez?|ignore)\s+(?:\w+\s+){0,4}(?:instructions|consignes)\b
             | \b(?:ignora|olvida|dimentica|ignore)\s+(?:\w+\s+){0,4}(?:instruc[cç]\w+|istruzioni)\b""",
-        "asks to set rules aside",
+        "asks to ignore rules",
     ),
     _rule(
         "忽略|无视|無視|忘记|忘れ|игнорир|забудь",
         r"""(?:忽略|无视|無視|忘记).{0,12}(?:指令|指示|规则|規則|提示) | (?:指示|命令|ルール).{0,6}(?:無視|忘れ)
             | (?:игнорируй\w*|забудь\w*)\s+(?:\w+\s+){0,4}(?:инструкци\w+|указани\w+)""",
-        "asks to set rules aside",
+        "asks to ignore rules",
     ),
 )
 
@@ -252,7 +252,7 @@ _MOST_READ: Final = 2_000_000
 
 
 def hosts_of(files: Iterable[RawFile]) -> frozenset[str]:
-    """Return the hosts that raw files name.
+    """Return the hosts named in raw files.
 
     A file that addresses agents, or hides something from people, names none: its links are not those of the business.
     """

@@ -20,7 +20,7 @@ GLOBAL: Final = "global"
 """The scope of global pages."""
 
 CATALOG: Final = "document-catalog"
-"""The `source` of pages that list documents: ktx writes them, and agents do not change them."""
+"""The `source` of pages that list documents, which ktx writes and agents do not change."""
 
 LONGEST_KEY: Final = 120
 
@@ -71,11 +71,11 @@ def could_be_key(text: str) -> bool:
 
 
 def key_problem(key: str) -> str | None:
-    """Return what is wrong with a key, or None if a page may have it."""
+    """Return what is wrong with a page key, or None if it is valid."""
     if not could_be_key(key):
         return "is not a valid key: keys are letters, digits, - and _, without folders"
     if len(key) > LONGEST_KEY:
-        return f"has {len(key)} characters, {LONGEST_KEY} are allowed"
+        return f"has {len(key)} characters; the maximum is {LONGEST_KEY}"
     return "is the name of a device on Windows" if is_device_name(key) else None
 
 
@@ -103,7 +103,7 @@ def suggested_key(text: str) -> str:
 
 
 def same_but_for_case(key: str, others: Iterable[str]) -> str | None:
-    """Return the key among `others` that only some file systems distinguish from `key`."""
+    """Return the key among `others` that some file systems cannot distinguish from `key`."""
     folded = key.casefold()
     return next((other for other in others if other != key and other.casefold() == folded), None)
 
@@ -126,7 +126,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "stale_since": "text",
     "archived_since": "text",
 }
-"""The fields of the front matter with a meaning, in the order of a new page, and their types."""
+"""The front matter fields that ktx interprets, in the order used for new pages, and their types."""
 
 USAGE_MODES: Final = ("always", "auto", "never")
 
@@ -134,27 +134,27 @@ USAGE_MODES: Final = ("always", "auto", "never")
 NOTES: Final = frozenset(
     {"instruction", "html_comment", "html", "unexpected_link", "image", "data_uri", "personal_data"}
 )
-"""Codes of what a person should review (warnings); every other diagnostic keeps a page from being saved."""
+"""Codes of warnings, which a person should review; every other diagnostic keeps a page from being saved."""
 
 PRIVATE: Final = frozenset({"secret", "personal_data"})
-"""Codes of what no agent may write into a page."""
+"""Codes for content that agents must not write into a page."""
 
 ORDER: Final = frozenset({"instruction", "unexpected_link"})
-"""Codes that together are an order to an agent to turn to a host that no source of the page names."""
+"""Codes that together tell an agent to contact a host that no source of the page names."""
 
 DIAGNOSTIC_KEYS: Final[Mapping[str, str]] = {name: name for name in ("path", "line", "code", "message", "hint")}
-"""The diagnostic of a page in the JSON output."""
+"""A page's diagnostic in the JSON output."""
 
 
 def page_diagnostic(path: str, line: int, code: str, message: str, hint: str | None = None) -> Diagnostic:
-    """Return a diagnostic of a page; its severity follows from its code."""
+    """Return a diagnostic for a page; its code determines its severity."""
     severity = Severity.WARNING if code in NOTES else Severity.ERROR
     return Diagnostic(code, severity, message, Location(path, line), hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Record):
-    """A page as in its file: `head` and `body` concatenated are the file, byte for byte.
+    """A page as stored: `head` and `body` concatenated are the file, byte for byte.
 
     `scope` is `global` or `user/<id>`. `head`: the front matter with its fences and the blank lines below it, empty if
     a page has none. `fields`: the content of the front matter, in order, including unknown keys.
@@ -178,7 +178,7 @@ class Page(Record):
 
     @property
     def summary(self) -> str:
-        """One sentence about the content of the page; empty if it has none."""
+        """One sentence about the content of the page; empty if the page has no summary."""
         found = self.fields.get("summary")
         return found.strip() if isinstance(found, str) else ""
 
@@ -189,7 +189,7 @@ class Page(Record):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The questions it answers, including that of `intent`."""
+        """The questions that the page answers, including the one in `intent`."""
         return tuple(dict.fromkeys((*self.texts("questions"), *self.texts("intent"))))
 
     @property
@@ -199,12 +199,12 @@ class Page(Record):
 
     @property
     def refs(self) -> tuple[str, ...]:
-        """Keys of the pages it refers to."""
+        """Keys of the pages that this page refers to."""
         return self.texts("refs")
 
     @property
     def sl_refs(self) -> tuple[str, ...]:
-        """The parts of the semantic layer it refers to: `[connection/]source[.entity]`."""
+        """The parts of the semantic layer that the page refers to: `[connection/]source[.entity]`."""
         return self.texts("sl_refs")
 
     @property
@@ -234,7 +234,7 @@ _EMPTY_HEAD: Final = "---\n---\n"
 
 
 def parse(scope: str, key: str, content: bytes) -> Page | Diagnostic:
-    """Return the page in a file, or what is wrong with its front matter; a text without front matter is valid too."""
+    """Return the page in a file, or what is wrong with its front matter; text without front matter is also valid."""
     path = page_path(scope, key)
     try:
         text = content.decode("utf-8")
@@ -258,7 +258,7 @@ def render(page: Page) -> bytes:
 
 
 def new_page(key: str, fields: Mapping[str, Any], body: str, scope: str = GLOBAL) -> Page:
-    """Return a new page: known fields in their order, then the others; fields that are None are omitted.
+    """Return a new page: known fields in their order, then all others; fields that are None are omitted.
 
     Raises `UsageError` for text that no file can contain (lone surrogates).
     """
@@ -269,7 +269,7 @@ def new_page(key: str, fields: Mapping[str, Any], body: str, scope: str = GLOBAL
 
 
 def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | None = None) -> Page:
-    """Return the page with these fields and this body; a field that is None is removed, fields not listed stay.
+    """Return the page with the given fields and body; fields set to None are removed, and fields not given are kept.
 
     Comments, order and layout of the rest of the front matter stay. Raises `UsageError` for text that no file can
     contain, `ConfigError` if the form of the front matter does not allow the change.
@@ -289,7 +289,7 @@ def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | Non
 
 
 def edited(page: Page, edits: Sequence[Edit]) -> Page:
-    """Return the page with its front matter edited; errors as in `changed`."""
+    """Return the page with edited front matter; raises the same errors as `changed`."""
     from ktx_cli.project import apply
 
     text = page.text if page.head else _EMPTY_HEAD + "\n" + page.body
@@ -316,7 +316,7 @@ def body_line(page: Page) -> int:
 
 
 def field_line(page: Page, *path: str | int) -> int:
-    """Return the line of the file with a field (or an item of one), 1 if it does not exist."""
+    """Return the line in the file of a field (or of an item in it), or 1 if it does not exist."""
     span = _front(page.text)
     if span is None or span[1] < 0:
         return 1
@@ -332,7 +332,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def _front(text: str) -> tuple[int, int, int] | None:
-    """Return where the YAML begins and ends and where the body begins; an end of -1: there is no closing fence."""
+    """Return where the YAML begins and ends and where the body begins; an end of -1 means no closing fence."""
     opening = _OPENING.match(text)
     if opening is None:
         return None
@@ -372,7 +372,7 @@ def _with_body(page: Page, body: str) -> Page:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of mappings, lists and scalars, ready to be written as YAML."""
+    """Return a value made of mappings, lists and scalars, ready to be written as YAML."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -18,12 +18,12 @@ REASONS: Final = {
     "instruction": "it contains instructions for agents",
     "hidden_characters": "it contains invisible characters",
 }
-"""Code of a diagnostic of a text -> why that part is not shown."""
+"""Diagnostic code of a text -> why that part is not shown."""
 
 _PASSES: Final = 5
-"""How often a text is searched for further instructions before all of its lines are searched one by one."""
+"""Number of searches for further instructions in a text before each of its lines is searched on its own."""
 _BEGINNING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|[-*+>][ \t]+|\d{1,9}[.)][ \t]+)*")
-"""What makes a line a heading or an item."""
+"""The markup that makes a line a heading or a list item."""
 
 
 def screened(text: str) -> str:
@@ -35,7 +35,7 @@ def screened(text: str) -> str:
 
 
 def screened_line(text: str, what: str) -> str:
-    """Return a title or a heading if it may be shown, else only the reason for hiding it."""
+    """Return a title or a heading if it may be shown, or else only the reason for hiding it."""
     found = (*instructions(text), *hidden_characters(text), *all_secrets(text), *personal_data(text))
     return _not_shown(found[0].code, what) if found else text
 

@@ -38,7 +38,7 @@ MEMBERS: Final = frozenset({Kind.MEASURE, Kind.SEGMENT, Kind.COLUMN})
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One reference of a page: `name` without the connection, `written` as on the page.
+    """One reference in a page: `name` without the connection, `written` as on the page.
 
     `field`: the list of the front matter that contains it, None in the body. `at`: its index in that list, or its
     character offset in the body. `binding`: whether it is an error if nothing has that name.
@@ -69,7 +69,7 @@ _FILE: Final = re.compile(
 
 
 def references(page: Page) -> tuple[Reference, ...]:
-    """Return all references of a page, those of the front matter first.
+    """Return all references in a page, starting with those in the front matter.
 
     In the body: `[[pages]]` outside code; in inline code outside fences `source:NAME`, `table:REF`, `measure:NAME`,
     `segment:NAME`, `column:NAME` and dotted names, each optionally prefixed with `connection/`. Wildcards, placeholders
@@ -79,7 +79,7 @@ def references(page: Page) -> tuple[Reference, ...]:
 
 
 def line_of(page: Page, reference: Reference) -> int:
-    """Return the line of a reference in the page's file."""
+    """Return a reference's line in the page's file."""
     if reference.field is None:
         return body_line(page) + page.body.count("\n", 0, reference.at)
     return field_line(page, reference.field, reference.at)
@@ -118,7 +118,7 @@ def _body(body: str) -> Iterator[Reference]:
 
 
 def _coded(code: str, at: int) -> Reference | None:
-    """Return the reference in a piece of inline code."""
+    """Return the reference in inline code."""
     named = _NAMED.fullmatch(code) or _MEMBER.fullmatch(code)
     if named is not None:
         return Reference(Kind(named[2]), named[4], code, named[1] or named[3], at=at)
@@ -129,7 +129,7 @@ def _coded(code: str, at: int) -> Reference | None:
 
 
 _MOST_COMPARED: Final = 500
-"""Maximum number of names that a missing one is compared with."""
+"""Maximum number of names that a missing name is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Resolver:
         return self._known[what]
 
     def is_unknown(self, reference: Reference) -> bool:
-        """Return whether inline code with a dot is neither a name of the semantic layer nor begins with one.
+        """Return whether dotted inline code neither is nor begins with a semantic layer name.
 
         What begins with a column may be a path into its JSON.
         """
@@ -240,7 +240,7 @@ class Resolver:
         return self._tables_of(model).get(_table_parts(name), ())
 
     def _cut(self, model: Model, name: str) -> Iterator[tuple[str, str]]:
-        """Yield (source, entity) of every reading of a dotted name whose first part is a source of the model."""
+        """Yield (source, entity) for every interpretation of a dotted name that begins with a source of the model."""
         place = name.rfind(".")
         while place > 0:
             if self._has_source(model, name[:place]):
@@ -265,7 +265,7 @@ class Resolver:
         return any(parts in self._tables_of(model) for model in self._models(reference))
 
     def _tables_of(self, model: Model) -> Mapping[tuple[str, ...], tuple[str, ...]]:
-        """Return the end of the name of every table -> the sources that read it."""
+        """Return table name suffix -> the sources that read a table with that suffix."""
         if model.connection not in self._tables:
             found: dict[tuple[str, ...], tuple[str, ...]] = {}
             for source in model.sources.values():
@@ -305,7 +305,7 @@ def _table_parts(name: str) -> tuple[str, ...]:
 
 
 def _kinds_of(source: Source, name: str) -> list[Kind]:
-    """Return the entity of a source with a name; `Kind.ENTITY` is one of them if it is ambiguous."""
+    """Return the kinds of a source's entities with a name, followed by `Kind.ENTITY` if there are any."""
     found = [Kind.MEASURE] if name in source.measures else []
     found += [Kind.SEGMENT] if name in source.segments else []
     found += [Kind.COLUMN] if source.column(name) is not None else []
@@ -346,7 +346,7 @@ def _no_member(reference: Reference, holders: Iterable[tuple[Model, str]]) -> Mi
 
 
 def _comparable(name: str, names: list[str]) -> list[str]:
-    """Return the names to compare one with; if there are many, those that begin with the same letter."""
+    """Return the names to compare a missing name with; if there are many, only those with the same first letter."""
     if len(names) <= _MOST_COMPARED:
         return names
     start = name[:1].casefold()

@@ -17,24 +17,24 @@ from ktx_cli.wiki.page import CATALOG, FOLDER, Page, place_of, split
 from ktx_cli.wiki.store import file_of
 
 DUPLICATE: Final = 0.8
-"""Share of common text from which two pages are duplicates."""
+"""Share of common text at which two pages are duplicates."""
 
 SIMILAR: Final = 0.5
-"""Share of common text from which two pages may be duplicates."""
+"""Share of common text at which two pages may be duplicates."""
 
 _SHORT: Final = 40
-"""Minimum number of words for partial similarity; shorter texts are equal or not."""
+"""Minimum number of words for partial similarity; shorter texts are either equal or different."""
 _SENTENCE: Final = 12
-"""Number of words below which two pages may both need the very same text."""
+"""Number of words below which two pages may both legitimately contain the same text."""
 _MASK: Final = 0xFFFFFFFF
 _SAMPLE: Final = 64
 """Number of indexed triples per page: enough to find every page that shares half of its text."""
 _MOST_PAGES: Final = 50
-"""Maximum number of pages per indexed triple; a more common phrase means nothing."""
+"""Maximum number of pages per indexed triple; more common phrases are not significant."""
 _MOST_COMPARED: Final = 8
 _CATALOG: Final = re.compile(rf"^source: {CATALOG}\s*$", re.MULTILINE)
 _SHORTEST_SUMMARY: Final = 4
-"""Number of words below which several pages may share a summary."""
+"""Number of words below which several pages may have the same summary."""
 
 _WORD: Final = re.compile(r"\w+")
 _SUMMARY: Final = re.compile(r"^summary:[ \t]*(?P<text>[^\r\n]*)", re.MULTILINE)
@@ -42,7 +42,7 @@ _SUMMARY: Final = re.compile(r"^summary:[ \t]*(?P<text>[^\r\n]*)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What two pages share: `share` of the triples of words of the shorter text, 0 to 1, and the summary.
+    """The similarity of two pages: `share` is the share of the shorter text's word triples, 0 to 1.
 
     `words`: the number of words of the shorter text.
     """
@@ -54,7 +54,7 @@ class Likeness:
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether one of the two pages has no content of its own; a text of few words may belong on both."""
+        """Whether one of the two pages has no content of its own; a short text may belong on both."""
         enough = _SENTENCE if self.share == 1 else _SHORT
         return (self.share >= DUPLICATE and self.words >= enough) or self.same_summary
 
@@ -88,7 +88,7 @@ class SimilarPages:
             self._by_line.setdefault((page.scope, line), number)
 
     def like(self, page: Page) -> list[Likeness]:
-        """Return the pages that share at least half of their text with one, or its summary; most similar first."""
+        """Return the pages that share a page's summary or at least half of its text, most similar first."""
         text, summary = _read(page.body), _summary(page)
         hits = Counter(number for triple in text.triples for number in self._by_triple.get(triple, ()))
         keys = ((page.scope, line) for line in (text.line, summary))
@@ -102,7 +102,7 @@ class SimilarPages:
 
 
 def outlines(tree: Tree, scope: str) -> Iterator[Page]:
-    """Yield the pages of a scope with only their bodies and summaries: parsing all front matter takes long.
+    """Yield the pages of a scope with only their bodies and summaries, because parsing all front matter is slow.
 
     Catalogs of documents are excluded: they have no content of their own.
     """
@@ -119,7 +119,7 @@ def outlines(tree: Tree, scope: str) -> Iterator[Page]:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text for comparison: as one line, its number of words, and their triples as sorted checksums."""
+    """A text prepared for comparison: as one line, with its word count and its word triples as sorted checksums."""
 
     line: str
     count: int
@@ -141,7 +141,7 @@ def _words(text: str) -> list[str]:
 
 
 def _summary(page: Page) -> str:
-    """Return the words of a summary, empty if it is too short to distinguish pages."""
+    """Return the words of a summary, or nothing if it is too short to distinguish pages."""
     words = _words(page.summary)
     return "\n" + " ".join(words) if len(words) >= _SHORTEST_SUMMARY else ""
 
@@ -153,7 +153,9 @@ def _likeness(text: _Text, summary: str, other: Page) -> Likeness:
 
 
 def _share(one: _Text, other: _Text) -> float:
-    """Return the share of the shorter text that is in the longer one; for short texts, the share of both in common."""
+    """Return the share of the shorter text that is in the longer one; for short texts, the share that both have in
+    common.
+    """
     if one.line == other.line:
         return 1.0 if one.line else 0.0
     first, second = set(one.triples), set(other.triples)

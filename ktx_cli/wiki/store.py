@@ -1,4 +1,4 @@
-"""All pages of a tree: read once, updated where something changed, visible to a user, listed."""
+"""The pages of a tree: read once, updated on changes, listed, and filtered by what a user can see."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from ktx_cli.wiki.reference import Kind, Reference, references
 
 @dataclass(slots=True)
 class Wiki:
-    """The pages of a tree by path, and the problems of files that are not valid pages."""
+    """The pages of a tree by path, and the problems in files that are not valid pages."""
 
     pages: dict[str, Page] = field(default_factory=dict)
     problems: dict[str, Diagnostic] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Wiki:
         return [found[key] for key in sorted(found)]
 
     def tags(self, scope: str = GLOBAL) -> dict[str, int]:
-        """Return the tags of the pages visible from a scope, by name, with the number of pages of each."""
+        """Return the tags of the pages visible from a scope, by name, with the number of pages for each."""
         return dict(sorted(Counter(tag for page in self.seen_from(scope) for tag in set(page.tags)).items()))
 
     def _take(self, path: str, content: bytes | Diagnostic | None) -> None:
@@ -81,26 +81,28 @@ class Wiki:
 
 
 def load_wiki(tree: Tree) -> Wiki:
-    """Return the pages of a tree; a file that is not a valid page is a problem and does not affect the others."""
+    """Return the pages of a tree; a file that is not a valid page is reported as a problem and does not affect other
+    pages.
+    """
     wiki = Wiki()
     wiki.refresh(tree, sorted(tree.paths(FOLDER)))
     return wiki
 
 
 def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Diagnostic | None:
-    """Return the page with a key as seen from `scope`, or the problem of its file; None if there is none."""
+    """Return the page with a key as seen from `scope`, the problem in its file, or None if there is no such page."""
     found = (own_page(tree, key, each) for each in scopes_seen_from(scope))
     return next((page for page in found if page is not None), None)
 
 
 def own_page(tree: Tree, key: str, scope: str) -> Page | Diagnostic | None:
-    """Return the page with a key in exactly this scope, or the problem of its file; None if there is none."""
+    """Return the page with a key in exactly this scope, the problem in its file, or None if there is no such page."""
     content = tree.read(page_path(scope, key)) if could_be_key(key) else None
     return None if content is None else parse(scope, key, content)
 
 
 def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
-    """Return the error for a key without a page visible from `scope`; its hint suggests the closest one."""
+    """Return the error for a key without a page visible from `scope`; its hint suggests the closest key."""
     keys = [page.key for page in wiki.seen_from(scope)]
     meant = suggested_key(key)
     near = meant if meant in keys else did_you_mean(meant, keys)
@@ -116,7 +118,7 @@ def _others(keys: list[str]) -> str:
 
 
 def file_of(tree: Tree, path: str) -> bytes | Diagnostic | None:
-    """Return the content of a wiki file, why it cannot be read, or None if there is none."""
+    """Return the content of a wiki file, the reason why it cannot be read, or None if the file does not exist."""
     try:
         return tree.read(path)
     except StorageError as error:
@@ -124,7 +126,7 @@ def file_of(tree: Tree, path: str) -> bytes | Diagnostic | None:
 
 
 def _read(path: str, content: bytes) -> Page | Diagnostic | None:
-    """Return the page in a file, its problem, or None for a file that is not a page."""
+    """Return the page in a file, the problem with it, or None for a file that is not a page."""
     if not is_utf8(path):
         message = "its name is not UTF-8, so it is not a page"
         return page_diagnostic(escaped(path), 1, "place", message, "rename it, for example to wiki/global/new-name.md")
@@ -148,7 +150,7 @@ def _nearest_path(path: str) -> str:
 
 
 def case_twins(pages: Iterable[Page]) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for every page that some file systems cannot distinguish from an earlier one."""
+    """Yield a diagnostic for every page that some file systems cannot distinguish from an earlier page."""
     first: dict[str, str] = {}
     for path in sorted(page.path for page in pages):
         other = first.setdefault(path.casefold(), path)
@@ -160,7 +162,7 @@ def case_twins(pages: Iterable[Page]) -> Iterator[Diagnostic]:
 
 @dataclass(slots=True)
 class Graph:
-    """A wiki and the references of its pages, by path."""
+    """A wiki and the references in its pages, by path."""
 
     wiki: Wiki
     _references: dict[str, tuple[Reference, ...]] = field(default_factory=dict, init=False)
@@ -174,11 +176,11 @@ class Graph:
                 self._readers_of(reference).add(path)
 
     def references(self, page: Page) -> tuple[Reference, ...]:
-        """Return the references of a page of the wiki."""
+        """Return the references in a page of the wiki."""
         return self._references[page.path]
 
     def backlinks(self, key: str, scope: str) -> list[Page]:
-        """Return the pages that refer to the page of a key and scope, by path.
+        """Return the pages that refer to the page with a key and scope, by path.
 
         Pages of a user who has an own page with that key do not refer to the global page.
         """
@@ -186,11 +188,11 @@ class Graph:
         return [page for page in pages if self._scope_seen(key, page.scope) == scope]
 
     def readers(self, key: str) -> list[Page]:
-        """Return the pages that refer to a key, whether or not it has a page, by path."""
+        """Return the pages that refer to a key, whether or not a page has it, by path."""
         return [self.wiki.pages[path] for path in sorted(self._to_key.get(key, ()))]
 
     def layer_readers(self, connection: str) -> list[Page]:
-        """Return the pages that refer to the semantic layer of a connection, or of any, by path."""
+        """Return the pages that refer to the semantic layer of one connection, or of any connection, by path."""
         paths = self._to_layer.get(connection, set()) | self._to_layer.get(None, set())
         return [self.wiki.pages[path] for path in sorted(paths)]
 
@@ -210,7 +212,7 @@ def backlinks(tree: Tree, page: Page) -> list[Page]:
 
 
 def graph_about(tree: Tree, keys: Collection[str]) -> Graph:
-    """Return the pages that have one of these keys or mention it, with their references; others are not parsed."""
+    """Return the pages that have or mention one of these keys, with their references; other pages are not parsed."""
     words = [key.encode() for key in keys]
     endings = tuple(f"/{key}.md" for key in keys)
     paths = [each for each in tree.paths(FOLDER) if each.endswith(endings) or _names(file_of(tree, each), words)]
@@ -229,17 +231,18 @@ def load_graph(tree: Tree) -> Graph:
 
 
 NEAR: Final = 0.85
-"""Minimum similarity of equal texts: twice the number of shared characters, divided by the total of both."""
+"""Minimum similarity of texts treated as equal: twice the number of shared characters, divided by the total of both."""
 
 _CANDIDATES: Final = 8
 """Maximum number of passages that are compared letter by letter."""
 _SLACK: Final = 2
-"""Maximum difference in the number of words of a passage."""
+"""Maximum difference in word count between two passages."""
 _WORD: Final = re.compile(r"\S+")
 
 
 def nearest(text: str, wanted: str) -> list[tuple[int, int]]:
-    """Return where passages are similar to `wanted` by `NEAR` or more: the best of each place, best first.
+    """Return the locations of passages with a similarity to `wanted` of at least `NEAR`: the best per place, best
+    first.
 
     A passage begins and ends with a word.
     """
@@ -261,7 +264,7 @@ def nearest(text: str, wanted: str) -> list[tuple[int, int]]:
 
 
 def likeness(one: list[str], other: list[str]) -> float:
-    """Return the similarity of two texts, 0 to 1; compares words first, and letters where they differ.
+    """Return the similarity of two texts, 0 to 1, comparing words first, and letters where the words differ.
 
     The measure of Ratcliff and Obershelp (1988), in two steps.
     """
@@ -278,7 +281,7 @@ def likeness(one: list[str], other: list[str]) -> float:
 
 
 def _candidates(text: str, spans: list[tuple[int, int]], wanted: str) -> list[int]:
-    """Return the first words of passages that share most triples of letters with `wanted`, one per place."""
+    """Return the first words of the passages that share the most letter triples with `wanted`, one per place."""
     size = len(wanted)
     triples = Counter(wanted[place : place + 3] for place in range(max(size - 2, 1)))
     counts = _shared(text, triples, size)
@@ -294,7 +297,7 @@ def _candidates(text: str, spans: list[tuple[int, int]], wanted: str) -> list[in
 
 
 def _shared(text: str, triples: Counter[str], size: int) -> list[int]:
-    """Return, for each character, how many triples a passage of `size` characters from there has in common."""
+    """Return, for each character, how many common triples a passage of `size` characters starting there has."""
     window: Counter[str] = Counter()
     counts = [0] * len(text)
     shared = 0

@@ -1,4 +1,4 @@
-"""The part of Markdown that checks need: where code is, what readers do not see, links and their hosts."""
+"""The parts of Markdown that checks need: the location of code, text hidden from readers, links and their hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from ktx_cli.core import Spot, line_start, one_line
 
 UNEXPECTED_LINK: Final = "unexpected_link"
-"""The code of links that do something, and of those to hosts that the sources of a page do not name."""
+"""The diagnostic code of active links, and of links to hosts that a page's sources do not name."""
 
 _FENCE: Final = re.compile(r"^ {0,3}(?:>[ \t]?)*[ \t]*(?:[-*+] +)?(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _RUN: Final = re.compile(r"`+")
@@ -25,7 +25,7 @@ _NOT_NEWLINE: Final = re.compile(r"[^\n]")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Inline code: `start` and `end` are indexes of the text with its backticks, `text` is the text between them."""
+    """Inline code: `start` and `end` delimit it including backticks, and `text` is the text between the backticks."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class Span:
 
 
 def without_fences(text: str) -> str:
-    """Return a text with every fenced block blanked out; all other characters keep their places.
+    """Return a text with every fenced block blanked out; all other characters keep their positions.
 
     A fence that is never closed extends to the end (CommonMark 4.5).
     """
@@ -52,7 +52,7 @@ def without_fences(text: str) -> str:
 
 
 def inline_code(text: str) -> Iterator[Span]:
-    """Yield the inline code of a text without fences: the text between two runs of equally many backticks.
+    """Yield the inline code in a text without fences: the text between two runs of equally many backticks.
 
     Code does not extend from one paragraph into the next (CommonMark 6.1).
     """
@@ -77,7 +77,7 @@ def inline_code(text: str) -> Iterator[Span]:
 
 
 def without(text: str, spans: Iterable[Span]) -> str:
-    """Return a text with these spans blanked out; all other characters keep their places."""
+    """Return a text with these spans blanked out; all other characters keep their positions."""
     pieces, position = [], 0
     for span in spans:
         pieces += [text[position : span.start], _NOT_NEWLINE.sub(" ", text[span.start : span.end])]
@@ -90,7 +90,7 @@ _INVISIBLE: Final = re.compile(
     "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
     "\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff]+"
 )
-"""Default-ignorable code points of Unicode, controls, fillers and blanks that are invisible."""
+"""Unicode's default-ignorable code points, controls, fillers and blanks, all of them invisible."""
 
 _BIDI: Final = re.compile("[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 _TAGS: Final = re.compile("[\\U000e0000-\\U000e007f]")
@@ -105,12 +105,12 @@ _WITH_ATTRIBUTE: Final = re.compile(
     "audio|base|body|button|canvas|dialog|form|head|html|input|link|meta|object|option|param|select|source|track|video",
     re.IGNORECASE,
 )
-"""They do nothing without an attribute, and may be placeholders: `<source>`."""
+"""Tags that do nothing without an attribute, and may be placeholders such as `<source>`."""
 _ACTIVE_ATTRIBUTE: Final = re.compile(r"(?:^|[\s\"'/])(?:style|hidden|on[a-z]+|srcdoc|formaction)\s*(?:=|$|\s)", re.I)
 
 
 _SOME: Final = r"(?:[^\n{0}]|\n(?![ \t]*\n)){{0,4000}}?"
-"""Text of one paragraph, without some characters."""
+"""Matches text within one paragraph that excludes certain characters."""
 _SWALLOWING: Final = re.compile(
     "|".join(
         (
@@ -138,7 +138,7 @@ def hidden_characters(text: str) -> Iterator[Spot]:
 
 
 def hidden_markup(text: str) -> Iterator[Spot]:
-    """Yield comments and HTML outside code that a rendered page does not show, or that is active."""
+    """Yield comments and HTML outside code that are active, or that a rendered page does not show."""
     if "<" not in text and "[" not in text:
         return
     plain = without_fences(text)
@@ -156,7 +156,7 @@ def hidden_markup(text: str) -> Iterator[Spot]:
 
 
 def without_swallowed(text: str) -> str:
-    """Return a text without markup that spans several lines and shows its content differently or not at all.
+    """Return a text without multi-line markup that shows its content differently or not at all.
 
     Code, tags, titles, descriptions of images and struck-out text; none of them extends into the next paragraph.
     """
@@ -166,7 +166,7 @@ def without_swallowed(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    """Return a text without invisible characters; lines keep their places."""
+    """Return a text without invisible characters; line numbers are unchanged."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
@@ -179,8 +179,8 @@ def _acts(tag: str, attributes: str) -> bool:
 
 def _what(run: str) -> str:
     if _TAGS.search(run):
-        return "characters of the tags block, a text that only machines read"
-    return "characters that change the direction of text" if _BIDI.search(run) else "invisible characters"
+        return "characters from the Unicode tags block, which only machines read"
+    return "characters that change the text direction" if _BIDI.search(run) else "invisible characters"
 
 
 def _is_script(text: str, found: re.Match[str]) -> bool:
@@ -208,7 +208,7 @@ _LINK: Final = re.compile(
     re.IGNORECASE,
 )
 _ANY: Final = re.compile(r"[/\\]{2}|www\.|mailto:", re.IGNORECASE)
-"""Occurs in every text with a link."""
+"""Pattern that occurs in every text with a link."""
 _DOING: Final = re.compile(r"\b(?:(?:java|vb)script:(?=\S)|file:(?=/{2})|(?:blob|filesystem):(?=http))", re.IGNORECASE)
 _MAIL: Final = re.compile(r"\bmailto:[^\s<>\"'`)]{0,320}(?:@|%40)(?P<host>[\w.-]+\w)", re.IGNORECASE)
 _MAILED: Final = re.compile(r"(?:@|%40)([\w.-]+\w)")
@@ -217,17 +217,17 @@ _IMAGE: Final = re.compile(r"!\[(?=[\s\S]{0,300}?\][(\[])|!\[\[|<\s*(?:img|pictu
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]{1,30}):", re.IGNORECASE)
 _SCRIPTS: Final = frozenset({"blob", "file", "filesystem", "javascript", "vbscript", "view-source"})
 _WEB: Final = frozenset({"http", "https", "ftp", "ws", "wss"})
-"""A browser needs no slashes after these, and accepts any number."""
+"""Schemes after which a browser needs no slashes and accepts any number of them."""
 _CALLS: Final = frozenset({"callto", "geo", "sms", "tel", "urn", "doi"})
-"""Schemes that do not open a program with the text of a link."""
+"""Schemes that do not pass the text of a link to a program."""
 _DATABASES: Final = re.compile(
     "bigquery|clickhouse|databricks|duckdb|gs|jdbc|mariadb|mongodb|mssql|mysql|oracle|postgres|postgresql|redshift|s3"
     "|snowflake|sqlite|sqlserver|trino",
     re.IGNORECASE,
 )
-"""Schemes that no click follows."""
+"""Schemes that a click does not follow."""
 _Address = tuple[int, str, str]
-"""Position, scheme in lower case (empty if there is none), and the rest."""
+"""A link's position, its lowercase scheme (empty if there is none), and the rest."""
 
 
 def hosts_in(text: str) -> frozenset[str]:
@@ -236,7 +236,7 @@ def hosts_in(text: str) -> frozenset[str]:
 
 
 def links(text: str, named: Collection[str] | None) -> Iterator[Spot]:
-    """Yield links that are active, and those to hosts not among `named` (None: hosts are not checked).
+    """Yield active links, and links to hosts that are not among `named` (if None, hosts are not checked).
 
     A link that opens another program counts as one to an unknown host.
     """
@@ -269,7 +269,7 @@ def _is_known(scheme: str) -> bool:
 
 
 def images(text: str) -> Iterator[Spot]:
-    """Yield images and data in links: a remote image tells its server who reads the page, and when."""
+    """Yield images and data in links, because a remote image reveals to its server who reads the page, and when."""
     for found in _IMAGE.finditer(text):
         yield Spot(found.start(), "image", "an image, which agents cannot see", "describe in words what it shows")
     data = [found.start() for found in _DATA.finditer(text)]
@@ -278,7 +278,7 @@ def images(text: str) -> Iterator[Spot]:
 
 
 def _links(text: str, addresses: Iterable[_Address]) -> Iterator[tuple[int, str]]:
-    """Yield (position, host) of every link; the host is empty if a browser would not find one either."""
+    """Yield (position, host) of every link; the host is empty if a browser would not find one."""
     yield from _plain_links(text)
     for at, scheme, rest in addresses:
         if scheme in _WEB or (not scheme and rest[:2].strip("/\\") == "" and len(rest) > 1):
@@ -341,7 +341,7 @@ _ATTRIBUTE: Final = re.compile(
 _ESCAPED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])")
 _DROPPED: Final = re.compile(r"[\t\n\r]")
 _EDGES: Final = "".join(map(chr, range(0x21)))
-"""Controls and blanks around a URL, which browsers remove."""
+"""Control characters and blanks around a URL, which browsers remove."""
 
 
 def destinations(text: str) -> Iterator[tuple[int, str]]:
@@ -364,13 +364,13 @@ def _read(written: str) -> str:
 
 
 _GROUPING: Final = re.compile("(?<=\\d)[.,'\\u2019\\u00a0\\u202f ](?=\\d{3}(?!\\d))")
-"""Separators of groups of three digits."""
+"""Separators between groups of three digits."""
 _FIGURE: Final = re.compile(r"(?<![\w.,:/#-])\d{4,}(?![\w/-]|[.,:]\d{2}(?!\d)[.,:/-])")
 _YEARS: Final = range(1900, 2101)
 
 
 def unstated_figures(text: str, sources: Iterable[str]) -> list[tuple[int, str]]:
-    """Return (line, number) of the numbers of four digits or more in the prose of a page that no source contains.
+    """Return (line, number) for each number of four or more digits in a page's prose that no source contains.
 
     Code, dates and years do not count; `1,234.50` and `1.234,50` are both 1234.
     """

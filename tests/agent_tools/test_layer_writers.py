@@ -309,7 +309,7 @@ def test_a_file_with_errors_that_hides_something_is_left_to_people(
 def test_a_source_other_files_keep_out_cannot_be_written(shop: Callable[..., Any]) -> None:
     made = shop(files={ORDERS: None, "semantic-layer/shop/x.yaml": "name: orders\nmeasures: [\n"})
     assert "has errors" in made.refused("sql_execution", sql="SELECT count(amount), count(status) FROM orders")
-    assert "It is not usable" in made.refused("sl_write_source", source="orders", yaml=MEASURE)
+    assert "these errors make it unusable" in made.refused("sl_write_source", source="orders", yaml=MEASURE)
 
 
 def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
@@ -317,7 +317,7 @@ def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
     hidden = "name: orders\nmeasures: [{name: revenue, expr: sum(amount)}]\n# a\u200bb\n"
     assert "invisible characters" in made.refused("sl_write_source", source="orders", yaml=hidden)
     edits = [{"old_text": "revenue", "new_text": "rev\u202eenue"}]
-    assert "change the direction of text" in made.refused("sl_edit_source", source="orders", edits=edits)
+    assert "change the text direction" in made.refused("sl_edit_source", source="orders", edits=edits)
 
 
 @pytest.mark.parametrize(

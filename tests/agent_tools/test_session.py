@@ -62,7 +62,7 @@ def test_bytes_that_are_no_text_survive(shop: Callable[..., Any]) -> None:
 
 
 def test_a_state_of_another_format_is_not_taken(shop: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="cannot be gone on with"):
+    with pytest.raises(ValueError, match="cannot be resumed"):
         shop().session.restore({"format": 0})
 
 

@@ -172,8 +172,12 @@ def test_what_is_no_statement_names_nothing(sql: str) -> None:
 @pytest.mark.table(
     ("message", "privacy", "told"),
     [
-        ("invalid input: 'ada@x.org' at 1", "local", "invalid input: … (the rest may contain values of rows"),
-        ("invalid input: 'ada@x.org' at 1", "off", "invalid input: … (the rest may contain values of rows, personal"),
+        ("invalid input: 'ada@x.org' at 1", "local", "invalid input: … (the rest may contain row values"),
+        (
+            "invalid input: 'ada@x.org' at 1",
+            "off",
+            "invalid input: … (the rest may contain row values, including personal",
+        ),
         ('column "ghost" does not exist', "local", 'column "ghost" does not exist'),
         ('no table "ORDERS" here', "strict", 'no table "ORDERS" here'),
         ("no such column: x", "strict", "no such column: x"),
