@@ -14,7 +14,7 @@ from ktx_cli.documents.markdown import outside_fences
 TIMEZONE: Final = "semantic.timezone"
 FISCAL_YEAR_START: Final = "semantic.fiscal_year_start"
 WEEK_START: Final = "semantic.week_start"
-"""The settings of `ktx.yaml` that a document or a dbt variable can state."""
+"""The settings of `ktx.yaml` that documents and dbt variables can state."""
 
 _MOST_LINES: Final = 2_000
 _LONGEST: Final = 160
@@ -53,7 +53,7 @@ _MARKUP: Final = re.compile(r"[*`_#>]+(?!\w)|(?<!\w)[*`_#>]+")
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """A statement about a setting. `value`: in the form of the setting. `words`: the quoted text."""
+    """A statement about a setting. `value`: in the setting's format. `words`: the quoted text."""
 
     setting: str
     value: str

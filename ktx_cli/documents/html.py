@@ -98,7 +98,7 @@ _RAW: Final = frozenset(("script", "style", "textarea", "title", "xmp", "noembed
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A start tag, an end tag or text. `name` is lower-case; `value` is a text with resolved entities."""
+    """A start tag, an end tag or text. `name` is lower-case; `value` has its entities resolved."""
 
     kind: Literal["start", "end", "text"]
     name: str = ""
@@ -109,7 +109,7 @@ class Token:
 
 
 def text_token(value: str) -> Token:
-    """Return a text."""
+    """Return a text token."""
     return Token("text", value=value)
 
 
@@ -235,7 +235,7 @@ def visible(stream: Iterable[Token]) -> Iterator[Token]:
 
 
 def _without_blanks(stream: Iterable[Token]) -> Iterator[Token]:
-    """Merge adjacent texts and collapse runs of blanks, which are insignificant outside of `pre`."""
+    """Merge adjacent texts and collapse runs of blanks, which are insignificant outside `pre`."""
     preformatted = 0
     for is_text, run in itertools.groupby(stream, key=lambda token: token.kind == "text"):
         if is_text:

@@ -57,7 +57,7 @@ def with_front_matter(front: Mapping[str, Any], body: str) -> bytes:
 
 
 def _writable(value: Any) -> Any:
-    """Return a value without lone surrogates, which JSON may contain but UTF-8 may not."""
+    """Return a value without lone surrogates, which JSON may contain but UTF-8 cannot."""
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -66,7 +66,7 @@ def _writable(value: Any) -> Any:
 
 
 def outside_fences(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines outside of fenced code, with their zero-based line numbers."""
+    """Yield the lines outside fenced code, with their zero-based line numbers."""
     mark = ""
     for number, line in enumerate(markdown.split("\n")):
         found = _FENCE.match(line)
@@ -89,7 +89,7 @@ def first_heading(markdown: str) -> str:
 
 
 def is_heading(line: str) -> bool:
-    """Return whether a line outside of a fence is a heading."""
+    """Return whether a line outside a fence is a heading."""
     return _HEADING.match(line) is not None
 
 
@@ -118,7 +118,7 @@ def without_comments(markdown: str) -> str:
 
 
 def _visible_part(line: str, inside: bool, closes: bool) -> tuple[str, bool]:
-    """Return the part of a line outside of comments, and whether a comment continues on the next line. `closes`: an end
+    """Return the part of a line outside comments, and whether a comment continues on the next line. `closes`: an end
     follows.
     """
     kept: list[str] = []
@@ -136,7 +136,7 @@ def _visible_part(line: str, inside: bool, closes: bool) -> tuple[str, bool]:
 
 
 def _comment_start(line: str, position: int) -> int:
-    """Return where the next comment outside of code begins, or -1."""
+    """Return the position of the next comment outside code, or -1."""
     for found in _CODE_OR_COMMENT.finditer(line, position):
         if found["comment"]:
             return found.start()
@@ -226,7 +226,7 @@ def _joined(lines: list[str], *, ended: bool) -> str:
 
 
 def _below(stack: list[tuple[int, str]], line: str) -> tuple[str, ...]:
-    """Process a heading, and return the headings above the text that follows."""
+    """Process a heading, and return the headings above the following text."""
     mark = line.strip()
     level = len(mark) - len(mark.lstrip("#"))
     while stack and stack[-1][0] >= level:

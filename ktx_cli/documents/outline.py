@@ -58,7 +58,7 @@ class Outline:
 
 
 def outline_of(raw: RawFile) -> Outline:
-    """Return the outline of a raw file. Raises the errors of `read_document`. Of a PDF, the first pages are read."""
+    """Return the outline of a raw file. Raises as `read_document`. Only the first pages of a PDF are read."""
     document = read_document(raw, pages=_PAGES)
     stated = _stated(raw, document)
     headings, title = list(_headings(document.markdown)), without_markup(document.title) or document.title
@@ -147,7 +147,7 @@ def without_markup(text: str) -> str:
 
 
 class Standing(StrEnum):
-    """Why a document may no longer be valid, or why two of its statements contradict each other."""
+    """Why a document may no longer be valid, or why two of its statements are contradictory."""
 
     SUPERSEDED = "superseded"
     DRAFT = "draft"
@@ -159,7 +159,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark on a document, with its evidence. `quotes`: from the document. `other`: the path of another document."""
+    """A mark on a document, with its evidence. `quotes`: quotes from the document. `other`: the path of another one."""
 
     standing: Standing
     quotes: tuple[tuple[str, str], ...] = ()
@@ -177,7 +177,7 @@ _STANDINGS: Final = {
 
 
 def marks_of(outlines: Mapping[str, Outline]) -> dict[str, tuple[Mark, ...]]:
-    """Return path -> marks, for the documents that have any. `outlines`: of all documents of a source."""
+    """Return path -> marks, for the documents that have any. `outlines`: all outlines of a source."""
     found: dict[str, dict[Mark, None]] = {}
     names = _names(outlines)
     for path, each in outlines.items():
@@ -244,7 +244,7 @@ _MOST_VERSIONS: Final = 20
 
 
 def _later_versions(outlines: Mapping[str, Outline]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a document and another in its folder with the same name or title but a later year or version."""
+    """Yield pairs of documents in one folder with the same name or title; the second has a later year or version."""
     groups: dict[tuple[str, str, str], list[tuple[tuple[int, ...], str]]] = {}
     for path, each in outlines.items():
         place = PurePosixPath(path)

@@ -1,4 +1,4 @@
-"""Raw files of a source, their changes, and the work units into which they are divided."""
+"""Raw files of a source, their changes, and the work units that they are divided into."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class RawFile:
     read: Callable[[], bytes] = field(compare=False, repr=False)
 
     def text(self) -> str:
-        """Return the content as text; bytes that are not UTF-8 become U+FFFD."""
+        """Return the content as text; bytes that are not valid UTF-8 become U+FFFD."""
         return self.read().decode("utf-8-sig", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped(Record):
-    """An item of the source that could not be read. `retry`: whether the next run may succeed."""
+    """An item in the source that could not be read. `retry`: whether the next run may succeed."""
 
     what: str
     reason: str
@@ -72,7 +72,7 @@ class Changes:
         return frozenset((*self.added, *self.modified, *self.retried, *self.unread))
 
     def to_json(self) -> dict[str, int]:
-        """Return the counts."""
+        """Return the number of paths of each kind."""
         return {each.name: len(getattr(self, each.name)) for each in fields(self)}
 
 

@@ -32,7 +32,7 @@ logging.getLogger("pypdf").addHandler(
 
 
 def read_pdf(path: str, content: bytes, pages: int | None = None) -> Content:
-    """Return the text of the first pages under `## Page n`. Raises `UnreadableDocumentError` if there is none."""
+    """Return the text of the first pages under `## Page n`. Raises `UnreadableDocumentError` if there is no text."""
     reader = _opened(path, content)
     pieces: list[str] = []
     notes: list[str] = []
@@ -84,7 +84,7 @@ def _unreadable(path: str, error: Exception) -> UnreadableDocumentError:
 
 
 class _TooManyStepsError(Exception):
-    """A document with endless drawing instructions."""
+    """Raised for a document with too many drawing instructions."""
 
     def __str__(self) -> str:
         return f"more than {MAX_OPERATIONS:,} steps to render the document"
@@ -141,7 +141,7 @@ KINDS: Final = {
     ".sql": "sql",
 }
 SUFFIXES: Final = frozenset(KINDS)
-"""Lower-case extensions of the files that can be read."""
+"""Lower-case extensions of readable files."""
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),

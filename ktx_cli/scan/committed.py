@@ -89,7 +89,7 @@ def _with_comments(table: Table, old: Table, missing: frozenset[str]) -> Table:
 
 
 class Base(Protocol):
-    """The committed tree that a scan compares with."""
+    """The committed tree that a scan compares its results with."""
 
     def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
         """Return the contents of the paths that exist."""
@@ -129,7 +129,7 @@ class Committed:
 
     @property
     def records(self) -> Records:
-        """The records of earlier scans."""
+        """The records from earlier scans."""
         return self._read_records[0]
 
     @property
@@ -258,7 +258,7 @@ class Records:
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:
-    """Return the records among `contents` (path -> bytes) of a folder, and a warning for each broken record."""
+    """Return the records in a folder's `contents` (path -> bytes), and a warning for each broken record."""
     found: dict[str, Any] = {}
     warnings = []
     for name, read in _READERS.items():
@@ -302,7 +302,7 @@ class LinkedFiles:
     moves: Collection[tuple[str, str]] = ()
 
     def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
-        """Return `files` without those linked to a held path, and with a matching manifest."""
+        """Return `files` with a matching manifest, but without files linked to a held path."""
         manifest = f"{self.folder}/{MANIFEST}"
         if held & {manifest, *(f"{self.folder}/{name}" for name in FILES)}:
             return {}
@@ -319,7 +319,7 @@ class LinkedFiles:
         return kept
 
     def _moved_with(self, shards: set[str]) -> set[str]:
-        """Return these shards and all shards that exchange entries with them, because no entry may be in two files."""
+        """Return these shards and all that exchange entries with them, because an entry must not be in two files."""
         neighbours: dict[str, set[str]] = {}
         for old, new in self.moves:
             neighbours.setdefault(old, set()).add(new)

@@ -68,7 +68,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """Entities sorted by name, and edges sorted by their ends."""
+    """Entities sorted by name, and edges sorted by their endpoints."""
 
     entities: tuple[Entity, ...]
     edges: tuple[Edge, ...]
@@ -155,7 +155,7 @@ def _edge(name: str, join: Mapping[str, Any]) -> Edge | None:
 
 
 def _pairs(on: str, to: str) -> list[tuple[str, str]]:
-    """Return (own column, column of `to`) for `a = to.b AND c = to.d`, or nothing for any other condition."""
+    """Return (own column, column of `to`) for `a = to.b AND c = to.d`, or nothing for other conditions."""
     pairs: list[tuple[str, str]] = []
     place = 0
     while found := _EQUAL.match(on, place):
@@ -261,7 +261,7 @@ def _mermaid_entity(name: str, entity: Entity) -> list[str]:
 
 
 def _words(names: Iterable[str]) -> list[str]:
-    """Return an entity's columns as words. If several become the same word, the later ones get a number."""
+    """Return an entity's columns as words. If several become the same word, later ones get a number."""
     columns = list(names)
     taken = {name for name in columns if _word(name) == name}
     words = []
@@ -397,7 +397,7 @@ def _row(number: int, attribute: Attribute) -> str:
 
 
 def _small(text: str) -> str:
-    """Return the text in small grey type. An empty text stays empty, because `<font>` may not be."""
+    """Return the text in small grey type. An empty text stays empty, because `<font>` must not be empty."""
     return f'<font color="#888888" point-size="9">{text}</font>' if text else ""
 
 
@@ -421,7 +421,7 @@ def _port(port: str | None, side: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text for an HTML-like label, which may not be empty."""
+    """Return text for an HTML-like label, which must not be empty."""
     return html.escape(visible(one_line(text, _LONGEST_NAME)), quote=True) or " "
 
 

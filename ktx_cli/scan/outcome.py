@@ -134,7 +134,7 @@ def plan_manifest(
 def adopted_texts(
     refs: Iterable[TableRef], recorded: Mapping[TableRef, Described], shards: Mapping[str, Shard], index: ManifestIndex
 ) -> dict[TableRef, Described]:
-    """Return texts under the scans' keys that are not recorded: they come from another program or a lost record.
+    """Return unrecorded texts under the scans' keys, which come from another program or a lost record.
 
     They count as generated, and are kept until a text of a scan replaces them. Their hash is empty.
     """
@@ -170,7 +170,7 @@ def _text(fields: Mapping[str, Any], key: str) -> str | None:
 
 
 def _recorded(shown: Records, records: Records) -> Records:
-    """Return the records to write, without adopted texts and empty new records."""
+    """Return the records to write, except adopted texts and empty new records."""
     if records.described is None:
         return replace(shown, described=None)
     return replace(shown, described={ref: each for ref, each in shown.texts.items() if each.hash})
@@ -297,7 +297,7 @@ class ScanOutcome:
     has_rows: bool = False
     """Whether rows were read. If not, the relationships are those of an earlier scan."""
     reused: bool = False
-    """Whether the results of the last scan were reusedand no rows were read."""
+    """Whether the results of the last scan were reused and no rows were read."""
     profiles: tuple[TableProfile, ...] = ()
     descriptions: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
@@ -316,7 +316,7 @@ class ScanOutcome:
 
     @property
     def status_counts(self) -> dict[str, int]:
-        """Status -> number of relationships, without declared ones."""
+        """Status -> number of relationships, except declared ones."""
         return status_counts(self.plan.reviewed)
 
     def all_warnings(self) -> list[ResultWarning]:
@@ -438,7 +438,7 @@ MOST_REASONS = 5
 """The number of reasons that get their own warning; the rest share one."""
 
 NAMED_TABLES = 10
-"""Up to this number, a GRANT lists the tables; beyond it, their schemas."""
+"""The maximum number of tables in a GRANT; beyond it, the GRANT lists their schemas."""
 
 _FORBIDDEN: Final = re.compile(
     r"permission (was )?denied|access denied|command denied|not authori[sz]ed|insufficient privilege", re.IGNORECASE
@@ -470,7 +470,7 @@ class _Unread:
 
 
 def unprofiled_warnings(connection: str, connector: Connector, profiled: Profiled) -> list[ResultWarning]:
-    """Return warnings about tables and columns without a profile, except for empty ones."""
+    """Return warnings about tables and columns without a profile, except empty ones."""
     found = list(_left_out(connection, profiled))
     groups: dict[str, list[_Unread]] = defaultdict(list)
     for each in _unread(each.profile for each in profiled.tables):

@@ -81,7 +81,7 @@ GENERATOR = 6
 
 @dataclass(frozen=True, slots=True)
 class ScanJob:
-    """What to scan and at which depth, and the last scan. `base`: the committed tree. `copies`: its shards."""
+    """What to scan, at what depth, and the last scan. `base`: the committed tree. `copies`: its shards."""
 
     connection: str
     driver: str
@@ -102,7 +102,7 @@ class ScanJob:
 
 @dataclass(frozen=True, slots=True)
 class RowResults:
-    """The results of reading a database's rows. `shown`: the profiles as a model may see them.
+    """The results of reading a database's rows. `shown`: the profiles in the form that a model may see.
 
     `relationships`: the new record, which keeps old lines without important changes.
     """
@@ -291,8 +291,8 @@ class _RowScan:
         return profiled
 
     def _infer(self, connector: Connector, profiled: Profiled, hints: FixedHints, until: float) -> Discovery:
-        """Infer keys and joins. What is not checked `until` then needs review. If this fails, return those of the
-        record.
+        """Infer keys and joins. Candidates not checked `until` then need review. If this fails, return the recorded
+        ones.
         """
         settings = self.job.settings.relationships
         with self.failures.stage(Stage.RELATIONSHIPS):
@@ -463,7 +463,7 @@ def _describe(
     failures: Failures,
 ) -> tuple[Records, tuple[Described, ...], DescriptionReport | None]:
     """Return the records with the new descriptions, these descriptions, and the report. A table without a new one keeps
-    its old.
+    its old one.
     """
     describer = job.describer
     if describer is None:

@@ -135,7 +135,7 @@ class JoinChanges:
         return cls(record, leaving, returned_relationships(record, before, tables, joins.status_of))
 
     def without_leaving(self, old: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Return what the last scan generated, plus the leaving joins, so that they are not kept as user-written."""
+        """Return the last scan's entries plus the leaving joins, so that these do not count as user-written."""
         return {
             table: {**entry, "joins": [*entry.get("joins", ()), *self.leaving[table]]}
             if table in self.leaving
@@ -147,7 +147,7 @@ class JoinChanges:
 def with_gone(
     now: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], status_of: StatusOf
 ) -> RelationshipRecord:
-    """Return the record of this scan, with joins of the last one that are missing from it as `gone`."""
+    """Return the record of this scan, with the last record's joins that are missing from it as `gone`."""
     found = {each.id for each in now.recorded()}
     known = (*before.gone, *before.relationships)
     waiting = {each.id for each in known if _waits(each, before, tables, status_of)}
@@ -248,7 +248,7 @@ def _reason_now(now: ReviewedRelationship) -> str:
 def _by_hand(
     recorded: Collection[tuple[str, JoinKey]], shards: Mapping[str, Shard], removed: Collection[str]
 ) -> Iterator[GoneJoin]:
-    """Yield the user-written joins that are removed with a table and do not belong to a recorded relationship."""
+    """Yield the user-written joins that are removed with a table and belong to no recorded relationship."""
     physical = {name: table for table, name in ManifestIndex.of(shards, ()).names.items()} if removed else {}
     gone = {name for name, table in physical.items() if table in removed}
     for path, shard in shards.items() if gone else ():

@@ -48,7 +48,7 @@ class AuthoredFile:
 
     @property
     def is_overlay(self) -> bool:
-        """Whether the file changes a generated source. Otherwise it is a source of its own."""
+        """Whether the file changes a generated source. Otherwise, the file is a standalone source."""
         return "table" not in self.document and "sql" not in self.document
 
     @property
@@ -76,7 +76,7 @@ class AuthoredSources:
 
     @classmethod
     def read(cls, base: Base, connection: str) -> AuthoredSources:
-        """Read the files of a connection. A file that cannot be read is `broken`; one without a name is ignored."""
+        """Read the files of a connection. Unreadable files are `broken`; files without a name are ignored."""
         folder, generated = Layout.context_paths(connection)[0], f"{Layout.schema_path(connection)}/"
         below = sorted(base.blobs(folder))
         paths = [path for path in below if path.endswith(SUFFIXES) and not path.startswith(generated)]
@@ -129,7 +129,7 @@ class AuthoredSources:
 
 
 def empty_overlay(source: str) -> bytes:
-    """Return an overlay that changes nothing."""
+    """Return an overlay without changes."""
     return yaml.dump({"name": source}).encode()
 
 
@@ -160,7 +160,7 @@ def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> 
 
 
 def _without(content: bytes, path: tuple[str | int, ...], indexes: list[int], where: str) -> bytes:
-    """Return the text without some items of a list, and without the list if it becomes empty."""
+    """Return the text without some list items, and without the list if it becomes empty."""
     if not indexes:
         return content
     from ktx_cli.project import edit, lookup
@@ -197,7 +197,7 @@ def _standalone(source: str, path: str) -> ConfigError:
 
 
 GENERATED_SOURCES = frozenset({"formal", "inferred"})
-"""The `source` of joins written by a scan. A join with another `source`, or none, is a person's."""
+"""The `source` of joins written by a scan. Any other join was written by a person."""
 
 
 class JoinStatus(StrEnum):
@@ -244,7 +244,7 @@ class GeneratedJoin:
 
     @property
     def on(self) -> str:
-        """Its `on`, with single blanks."""
+        """The join's `on`, with single blanks."""
         return plain_on(self.join["on"])
 
 
@@ -263,7 +263,8 @@ class Opposite:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRelationship:
-    """A relationship, its name and its status. `joins`: forward, then backward unless a table refers to itself.
+    """A relationship, its name and its status. `joins`: the forward join, then the backward one unless a table refers
+    to itself.
 
     `gone`: scans no longer detect it, and its reason says why. `missing`: a table or column of it that does not exist.
     `opposite`: the relationship in the opposite direction, if that is a join or needs review.
@@ -285,7 +286,7 @@ class ReviewedRelationship:
         return frozenset({*(each.source for each in self.joins), *map(physical_name, refs), *map(str, refs)})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the relationship as commands show it."""
+        """Return the relationship in the form that commands show."""
         found = self.relationship
         return {
             "connection": self.connection,
@@ -308,7 +309,7 @@ Reviewed = Mapping["RelationshipId | None", ReviewedRelationship]
 
 @dataclass(frozen=True, slots=True)
 class RelationshipReview:
-    """The recorded relationships of a connection in order, with the status and the files that it comes from.
+    """The recorded relationships of a connection in order, with their status and the files that it comes from.
 
     `declared`: relationships that foreign keys declare, which need no decision.
     """
@@ -364,7 +365,7 @@ class StatusResolver:
         gone: Collection[RelationshipId] = (),
         waiting: Collection[RelationshipId] = (),
     ) -> tuple[ReviewedRelationship, ...]:
-        """Return relationships with name and status. `waiting`: as in a `RelationshipRecord`."""
+        """Return relationships with names and statuses. `waiting`: as in a `RelationshipRecord`."""
         opposites = set(map(_opposite_id, relationships))
         declared = [each for each in declared_relationships(self.tables.values()) if each.id in opposites]
         found = self._resolve_alone((*relationships, *declared), gone, waiting)
@@ -416,7 +417,7 @@ class StatusResolver:
         return None if join.shard is None else find_join(self.shards[join.shard].entry(join.source), join)
 
     def _beside_opposite(self, each: ReviewedRelationship, known: Reviewed) -> ReviewedRelationship:
-        """Return a relationship with its status, considering its opposite. A join of the opposite is not its own."""
+        """Return a relationship with its status, considering its opposite. The opposite's join does not count."""
         found = each.relationship
         other = known.get(_opposite_id(found))
         if other is None or _is_declared(found) or (each.status in JOINED and not self._is_join_of(other, each)):
@@ -434,7 +435,9 @@ class StatusResolver:
         return replace(each, relationship=found, status=status, opposite=opposite)
 
     def _is_join_of(self, other: ReviewedRelationship, each: ReviewedRelationship) -> bool:
-        """Return whether a relationship's join at the child is that of its opposite (`other`), by the many side."""
+        """Return whether the join at a relationship's child belongs to its opposite (`other`), judging by the many
+        side.
+        """
         cardinality = (self._written(each.joins[0]) or {}).get("relationship")
         if _is_declared(each.relationship) or _is_declared(other.relationship):
             return _is_declared(other.relationship)
@@ -453,7 +456,7 @@ def _likelihood(found: Relationship) -> tuple[int, float, str]:
 
 
 def _with_decision(each: ReviewedRelationship) -> ReviewedRelationship:
-    """Return a relationship whose reason mentions a person's overruling of the scan, if there was one."""
+    """Return a relationship, with a reason that says whether a person overruled the scan."""
     decision, found = _DECIDED.get(each.status), each.relationship
     if decision is None or each.gone or found.status is decision[0] or not found.reason:
         return each
@@ -480,21 +483,21 @@ def missing_end(found: Relationship, tables: Mapping[TableRef, Table]) -> str | 
 
 
 def _opposite_id(found: Relationship) -> RelationshipId | None:
-    """Return the ID of the opposite relationship, or None for one with a condition or within one table."""
+    """Return the ID of the opposite relationship, or None if conditional or within one table."""
     if found.condition is not None or found.child == found.parent:
         return None
     return found.parent, found.parent_columns, found.child, found.child_columns, repr(None)
 
 
 def _joins(found: Relationship, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
-    """Return the joins that a scan writes for a relationship it accepts, by table."""
+    """Return the joins that a scan writes for an accepted relationship, by table."""
     tables = [Table(ref, TableKind.TABLE, ()) for ref in dict.fromkeys((found.child, found.parent))]
     written = entries(tables, names, RelationshipRecord(relationships=(replace(found, status=Status.ACCEPTED),)))
     return [(ref, join) for ref, entry in written.items() for join in entry.get("joins", ())]
 
 
 def find_join(entry: Entry, wanted: GeneratedJoin) -> Mapping[str, Any] | None:
-    """Return the join of a manifest entry that matches a wanted join, whoever wrote it."""
+    """Return the join in a manifest entry that matches a wanted join, whoever wrote it."""
     key = join_key(wanted.join)
     return next((join for join in entry.get("joins") or () if join_key(join) == key), None)
 
@@ -525,7 +528,7 @@ class Decision(StrEnum):
 
 
 class ReviewDraft:
-    """New decisions on the relationships of a connection, as changes to its files. Nothing is written."""
+    """New decisions on a connection's relationships, as changes to its files. Nothing is written."""
 
     def __init__(self, review: RelationshipReview) -> None:
         self.connection = review.connection
@@ -566,7 +569,7 @@ class ReviewDraft:
         return {**self._rendered(), **self._overlays}
 
     def shards(self) -> dict[str, Shard]:
-        """Return all shards of the connection with the decisions."""
+        """Return all of the connection's shards, with the decisions applied."""
         texts = self._rendered()
         written = {
             path: Shard(document, hashlib.sha256(texts[path]).hexdigest()) for path, document in self._documents.items()
@@ -617,7 +620,7 @@ class ReviewDraft:
         return [path]
 
     def _change_joins(self, join: GeneratedJoin, change: Callable[[Joins], Joins]) -> list[str]:
-        """Change the joins of a source in its shardwithout other changes."""
+        """Change the joins of a source in its shard without other changes."""
         if join.shard is None:
             return []
         document = self._documents.get(join.shard, self._review.manifest.written[join.shard].document)
@@ -637,7 +640,7 @@ class ReviewDraft:
 
 
 def _with_manual(joins: Joins, wanted: GeneratedJoin) -> Joins:
-    """Return the joins, with the wanted one as `manual`. A declared join is unchanged."""
+    """Return the joins, with the specified one as `manual`. A declared join is unchanged."""
     key = join_key(wanted.join)
     if all(join_key(join) != key for join in joins):
         return [*joins, {**wanted.join, "source": "manual"}]
@@ -657,7 +660,7 @@ def _as_manual(join: dict[str, Any], wanted: GeneratedJoin) -> dict[str, Any]:
 
 
 def _without_manual(joins: Joins, wanted: GeneratedJoin, *, keep: bool) -> Joins:
-    """Return the joins, without the wanted one if a person wrote it. `keep`: make it `inferred` instead."""
+    """Return the joins, without the specified one if a person wrote it. `keep`: make it `inferred` instead."""
     key = join_key(wanted.join)
     persons = [join for join in joins if join_key(join) == key and join.get("source") not in GENERATED_SOURCES]
     if not keep:

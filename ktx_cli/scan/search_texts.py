@@ -22,7 +22,8 @@ _HEAD: Final = (
 )
 
 Name = tuple[str, str]
-"""A definition's kind and its name in its source: `("measure", "net_revenue")`. A source has its own name."""
+"""A definition's kind and its name in its source: `("measure", "net_revenue")`. For a source, its own name.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class SearchTexts:
 
 @dataclass(frozen=True, slots=True)
 class SourceTexts:
-    """The texts of a source and its definitions. `hash`: of what the model saw when it wrote them."""
+    """The texts of a source and its definitions. `hash`: the hash of the model's input for them."""
 
     hash: str = ""
     texts: Mapping[Name, SearchTexts] = field(default_factory=dict)
@@ -64,7 +65,7 @@ def search_texts_problem(tree: Tree, connection: str) -> ConfigError | None:
 
 
 def _sources_at(tree: Tree, connection: str) -> dict[str, SourceTexts]:
-    """Return source -> its texts. Raises `ConfigError` for a file that is not YAML or has another form."""
+    """Return source -> its texts. Raises `ConfigError` for a file that is not valid YAML or has another format."""
     path = search_texts_path(connection)
     content = tree.read(path)
     if content is None:
@@ -108,7 +109,7 @@ def _mappings(value: Any) -> Iterable[tuple[str, Mapping[str, Any]]]:
 
 
 def search_texts_bytes(sources: Mapping[str, SourceTexts]) -> bytes:
-    """Return the file."""
+    """Return the file content."""
     listed = {name: _source_entry(name, sources[name]) for name in sorted(sources)}
     return f"{_HEAD}{yaml.dump({'format': FORMAT, 'sources': listed})}".encode("utf-8", "surrogatepass")
 

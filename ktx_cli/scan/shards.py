@@ -61,7 +61,7 @@ def entries(
     record: RelationshipRecord | None = None,
     manual: Sequence[Relationship] = (),
 ) -> dict[TableRef, Entry]:
-    """Return the generated entry of every table. Joins are written on both tables of a reference.
+    """Return the generated entry of every table. Joins are written to both tables of a reference.
 
     `manual`: relationships that a person accepted and whose joins are not in the files.
     """
@@ -146,7 +146,8 @@ def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
 
 
 def join_sides(relationships: Iterable[Relationship], names: Mapping[TableRef, str]) -> dict[SourceJoin, bool]:
-    """Return the joins for relationships, and whether each is at the parent. Files for one table have it at the child.
+    """Return the joins for relationships, and whether each is at the parent. Files for one table have each join at the
+    child.
 
     Of two relationships that are each other's opposites, the first one counts.
     """
@@ -217,7 +218,7 @@ class WrittenShards:
     def twice(
         self, placed: Mapping[str, dict[str, Entry]], at_parent: Mapping[SourceJoin, bool]
     ) -> dict[str, dict[str, Entry]]:
-        """Return entries with scan-written joins on both of their tables, and other joins unmoved."""
+        """Return entries with scan-written joins on both of their tables, and other joins where they are."""
         added = {
             (name, join_key(join))
             for tables in placed.values()
@@ -290,7 +291,7 @@ def is_unique(table: Table, columns: tuple[str, ...]) -> bool:
 
 @dataclass(slots=True)
 class ShardPlan:
-    """The changes of a connection's shards. `files`: path -> new text, None for a removed shard.
+    """The changes to a connection's shards. `files`: path -> new text, None for a removed shard.
 
     `shards`: all shards after the change. `shard_of`: table -> its shard. `moves`: the old and the new shard of entries
     that move. `gone_from`: physical name of a removed table -> the shard it was in. `lost`: the same for removed tables
@@ -319,7 +320,7 @@ class ManifestIndex:
 
     @classmethod
     def of(cls, shards: Mapping[str, Shard], refs: Iterable[TableRef]) -> ManifestIndex:
-        """Index the shards. Of several entries over one table, the one with the table's own name is primary."""
+        """Index the shards. If several entries use one table, the one with the table's own name is primary."""
         natural = {physical_name(ref): name for ref, name in source_names(refs, {}).items()}
         entries = [
             (str(entry.get("table")), path, name)
@@ -401,7 +402,7 @@ def plan_shards(
 def _renamed(
     generated: Mapping[TableRef, Entry], names: Mapping[TableRef, str], before: Iterable[str]
 ) -> dict[str, str]:
-    """Return a table's generated source name -> its given name, if no other source has or had the generated one."""
+    """Return a table's generated source name -> its current name, if no other source has or had the generated one."""
     natural = source_names(generated, {})
     in_use = {*names.values(), *before}
     return {natural[ref]: names[ref] for ref in generated if natural[ref] not in in_use}

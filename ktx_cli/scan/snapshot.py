@@ -1,4 +1,4 @@
-"""The snapshot of a database: a JSON file for each table, and the list of these files."""
+"""The snapshot of a database: a JSON file for each table, and a list of these files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMN_FIELDS = ("name", "native_type", "type", "nullable", "comment", "default
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """One table's file: its path in the snapshot's folder, its bytes and their SHA-256."""
+    """A table's file: its path in the snapshot folder, its bytes and their SHA-256."""
 
     path: str
     content: bytes
@@ -51,7 +51,7 @@ def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> st
 
 
 def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
-    """Return path -> sha256 of the files that a manifest marks as done. Raises `ConfigError` if it is invalid."""
+    """Return path -> sha256 of the files that a manifest marks as done. Raises `ConfigError` for an invalid one."""
     document = yaml.load(text, where=where)
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, list):

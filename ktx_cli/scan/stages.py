@@ -36,7 +36,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EPIPE})
 
 
 class Stage(StrEnum):
-    """The stages of a scan, each of which may fail independently, with the names that reports show."""
+    """The stages of a scan, each of which may fail independently, with the names shown in reports."""
 
     REUSE = "comparing with the last profile"
     PROFILE = "profiling"
@@ -65,7 +65,7 @@ def connection_warning(
 
 @dataclass(frozen=True, slots=True)
 class StageFailure:
-    """A stage that failed. `table` is None for all tables. `error`: the type of error; its text may hold values."""
+    """A stage that failed. `table` is None for all tables. `error`: the type of error; its text may contain values."""
 
     stage: Stage
     error: str
@@ -90,7 +90,7 @@ class StageFailure:
 
 @dataclass(slots=True)
 class Failures:
-    """Collects failed stages from any thread. `strict`: no error is caught, for tests and benchmarks."""
+    """Collects failed stages from any thread. `strict`: catch no errors, for tests and benchmarks."""
 
     strict: bool = False
     noted: list[StageFailure] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Failures:
 
 
 STRICT = Failures(strict=True)
-"""Catches nothing."""
+"""Does not catch anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def ends_more(error: Exception) -> bool:
 
 
 class Depth(StrEnum):
-    """How deep a scan goes."""
+    """The depth of a scan."""
 
     STRUCTURAL = "structural"
     PROFILE = "profile"

@@ -162,7 +162,7 @@ _UNREADABLE: Final[Mapping[str, str]] = {
     "binary": "it is not a text file",
     "unknown_kind": "ktx cannot read files of this kind",
 }
-"""Why the catalog lists a document without its content."""
+"""The reason why the catalog lists a document without its content."""
 
 
 def catalog_pages(
@@ -202,7 +202,7 @@ class _Catalog:
     complete: bool
 
     def pages(self, entries: list[_Entry]) -> list[Made]:
-        """Return one page, or a first page that links to the others."""
+        """Return one page, or an index page that links to the others."""
         key, heading = self._free_key(""), _heading(self.connection)[2:]
         marked = f"; {plural(self.marked, 'document is', 'documents are')} marked" if self.marked else ""
         about = f"{plural(self.count, 'document')} of {self.connection}: titles, dates, sections{marked}."
@@ -343,7 +343,7 @@ _MEANINGFUL: Final = str.maketrans(
 
 
 def _plain(text: str) -> str:
-    """Return a text that has no special meaning in Markdown or HTML, with `(link)` for addresses."""
+    """Return a text escaped so that it has no special meaning in Markdown or HTML, with `(link)` for addresses."""
     return _ENTITY.sub("& ", _ADDRESS.sub("(link)", text).translate(_MEANINGFUL))
 
 

@@ -36,7 +36,7 @@ CONVENTIONS: Final = "conventions.json"
 
 _FORMAT: Final = 1
 _MOST: Final = 3
-"""The maximum number of places listed per value."""
+"""The maximum number of locations listed per value."""
 _MOST_KEPT: Final = 50
 """The maximum number of recorded statements per source."""
 _LONGEST_WORDS: Final = 160
@@ -81,7 +81,7 @@ def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[Stated
 def record_conventions(
     workspace: Workspace, connection: str, kind: str, snapshot: Snapshot, stated: Iterable[StatedConvention]
 ) -> None:
-    """Write a source's statements to its record in an overlay. A source without statements has no record.
+    """Write a source's statements to the source's record in an overlay. A source without statements has no record.
 
     For texts that may not be shown, the record has the reason. For files that are missing from an incomplete snapshot,
     it keeps the previous statements.

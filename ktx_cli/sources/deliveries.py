@@ -104,7 +104,7 @@ def render_delivery(delivery: Delivery) -> bytes:
 
 
 def compare(delivery: Delivery, snapshot: Snapshot, *, model: bool) -> Changes:
-    """Return what changed. `model`: whether a model reads the files. An incomplete snapshot deletes nothing."""
+    """Return the changes. `model`: whether a model reads the files. An incomplete snapshot deletes nothing."""
     found: dict[str, list[str]] = {each.name: [] for each in fields(Changes)}
     for path, file in snapshot.files.items():
         found[_change(delivery.files.get(path), file.sha256, model=model)].append(path)
@@ -183,7 +183,7 @@ _GONE: Final = Hint("the next `{}` fetches it again", Command("ingest"))
 
 
 class RawStore:
-    """Files by their sha256. Raises `StorageError` if the disk fails.
+    """Files by sha256. Raises `StorageError` if the disk fails.
 
     Writes are not synced to disk: after a power cut, content that does not match its name counts as missing.
     """

@@ -52,7 +52,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 class ApiFetch:
-    """The state of a fetch. `site` is the address; files of another address are not reused."""
+    """The state of a fetch. `site` is the address; files from another address are not reused."""
 
     def __init__(self, context: FetchContext, site: str) -> None:
         self.context, self.site = context, site
@@ -135,7 +135,7 @@ class ApiFetch:
 
 
 def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
-    """Return path -> moment from the last fetch, or None if that fetch belongs to another site or is invalid."""
+    """Return path -> moment from the last fetch, or None if that is invalid or from another site."""
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:
@@ -185,7 +185,7 @@ class PageFetch:
         return False
 
     def put(self, path: str, content: bytes, moment: str, below: Iterable[str] = ()) -> None:
-        """Add a page that was read, and the pages below it. With an empty `moment`, it is read again the next time."""
+        """Add a page that was read, and the pages below it. With an empty `moment`, it is read again next time."""
         self.fetched += 1
         self.context.emit(StepProgress("fetch", self.fetched, None, self.context.connection))
         self._entries[path] = (moment, *below)
@@ -230,7 +230,7 @@ class PageFetch:
 
 
 def _entries(cursor: str | None, site: str) -> dict[str, tuple[str, ...]]:
-    """Return path -> moment and children from the last fetch, or nothing if that is invalid or of another site."""
+    """Return path -> moment and children from the last fetch, or nothing if that is invalid or from another site."""
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:

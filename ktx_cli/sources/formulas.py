@@ -73,7 +73,7 @@ class Formula:
 
 
 def formulas_in(raw: str, text: str) -> Iterator[Formula]:
-    """Yield the formulas in a document: single lines outside of code."""
+    """Yield the formulas in a document: single lines outside code."""
     for number, line in outside_fences(without_comments(text)):
         if line.count("=") == 1 and len(line) <= _LONGEST_LINE and "|" not in line:
             found = _formula(raw, number + 1, line)
@@ -130,7 +130,7 @@ def _is_zero(node: exp.Expr) -> bool:
 
 
 def _degree(node: exp.Expr) -> int | None:
-    """Return 1 for an amount, 0 for a ratio or a number, None for a sum of both."""
+    """Return 1 for an amount, 0 for a ratio or a number, or None for a sum of both."""
     if isinstance(node, exp.Paren):
         return _degree(node.this)
     if not isinstance(node, exp.Binary):
@@ -278,7 +278,7 @@ def _columns(source: Source, words: Words) -> list[LayerColumn]:
 
 
 def _operand(source: Source, words: Words, dialect: Dialect) -> str | None:
-    """Return the expression for a name: a measure, or the sum of an additive column. None for neither."""
+    """Return the expression for a name: a measure, or the sum of an additive column. None if there is neither."""
     measures = [each for each in source.measures.values() if _is_called(each, words)]
     reviewed = [each for each in measures if not each.is_proposed]
     measures = reviewed or measures

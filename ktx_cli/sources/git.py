@@ -32,7 +32,7 @@ from ktx_cli.sources.git_cache import Address, Copy, Entry, Remote, look_at, ope
 from ktx_cli.sources.port import FetchContext
 
 MAX_BYTES: Final = 5_000_000
-"""The maximum size of a file, unless a source sets another."""
+"""The maximum size of a file, unless a source sets a different one."""
 
 LEFT_OUT: Final = frozenset({"node_modules", "dbt_packages", "dbt_modules", "logs", "__pycache__", "venv"})
 """Folders for packages and tool output, in addition to hidden folders."""

@@ -61,7 +61,7 @@ class Address:
 
     @property
     def is_plain(self) -> bool:
-        """Whether traffic can be intercepted, except to a server on this machine."""
+        """Whether traffic can be intercepted, which is not the case for a server on this machine."""
         return self.url.startswith("http://") and self.host not in ("localhost", "127.0.0.1", "::1")
 
     def header(self, token: str | None) -> str | None:
@@ -218,7 +218,7 @@ class Copy:
         return listed
 
     def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
-        """Return blob id -> content. Raises `StorageError` if the copy lost one."""
+        """Return blob id -> content. Raises `StorageError` if the copy lacks a blob."""
         wanted = list(dict.fromkeys(blobs))
         if not wanted:
             return {}
@@ -268,7 +268,7 @@ def _prepare(folder: Path) -> None:
 
 
 class _Fetch:
-    """One refresh of one copy."""
+    """A single refresh of a copy."""
 
     def __init__(self, remote: Remote, folder: Path, environ: Mapping[str, str]) -> None:
         self._remote, self._folder = remote, folder

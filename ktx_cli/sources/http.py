@@ -1,4 +1,4 @@
-"""The HTTP client of all sources that are read over the network: with limits on time, size and retries.
+"""The HTTP client for all sources that are read over the network, with limits on time, size and retries.
 
 It sends nothing to other hosts, shows no secrets in errors, and checks for cancellation while it waits.
 """
@@ -112,7 +112,7 @@ class HttpClient:
         self.close()
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._client.close()
 
     def use_headers(self, headers: Mapping[str, str]) -> None:
@@ -126,7 +126,7 @@ class HttpClient:
         return self.decoded(self.send("GET", path, params=params), f"GET {_shown(path)}")
 
     def post(self, path: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
-        """Return the JSON response to a JSON request. It is retried like a `get`, so it must change nothing."""
+        """Return the JSON response to a JSON request. It is retried like a `get`, so it must not change anything."""
         return self.decoded(self.send("POST", path, params=params, body=body), f"POST {_shown(path)}")
 
     def send(
@@ -139,7 +139,7 @@ class HttpClient:
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        """Send a request, with retries, and return its response. `body` becomes JSON, `form` a form."""
+        """Send a request, with retries, and return its response. `body` is sent as JSON, `form` as a form."""
         extra: dict[str, Any] = {"params": _given(params), "data": form, "headers": headers}
         if body is not None:
             extra["json"] = body
@@ -377,7 +377,7 @@ _READ_OF_AN_ERROR: Final = 20_000
 
 
 class HttpStatusError(SourceError):
-    """Raised if a site returned an error. `status`: the HTTP status, 0 without a response."""
+    """Raised if a site returned an error. `status`: the HTTP status, or 0 without a response."""
 
     status: int = 0
 

@@ -34,7 +34,7 @@ Pointer = str | Steps
 LISTS: Final = frozenset(
     {"columns", "column_overrides", "measures", "proposed_measures", "segments", "policies", "parameters", "joins"}
 )
-"""Keys below which a missing container is a list of items with an identity."""
+"""Keys under which a missing container is created as a list of items with an identity."""
 
 _STEP: Final = re.compile(r'"((?:[^"]|"")*)"|([^".]+)')
 
@@ -49,7 +49,7 @@ MISSING: Final = _Missing()
 
 
 def steps_of(pointer: Pointer) -> Steps:
-    """Return the steps. Raises `UsageError` for a text that is not a pointer."""
+    """Return the steps. Raises `UsageError` for a string that is not a pointer."""
     if not isinstance(pointer, str):
         return pointer
     found: list[str] = []
@@ -81,7 +81,7 @@ def join_step(join: Mapping[str, Any]) -> str:
 
 
 def get(document: Any, steps: Steps) -> Any:
-    """Return the value at a pointer, or `MISSING` if there is none."""
+    """Return the value at a pointer, or `MISSING` if it does not exist."""
     for step in steps:
         if isinstance(document, dict):
             document = document.get(step, MISSING)
@@ -187,7 +187,7 @@ class _Merge:
     gone: list[str] = field(default_factory=list)
 
     def want(self, steps: Steps, value: Any, known: str | None) -> None:
-        """Update an item in the document from the source. `known`: the hash of what the source wrote last."""
+        """Update an item in the document from the source. `known`: the hash of the source's last value."""
         pointer, present, digest = text_of(steps), get(self.document, steps), digest_of(value)
         if known is None and present is MISSING:
             self._write(steps, value)

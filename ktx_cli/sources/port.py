@@ -1,4 +1,4 @@
-"""The port of context sources: check, fetch, project, divide into units, and conclude after the units are merged."""
+"""The port of context sources: check, fetch, project, divide into units, and conclude once units are merged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceForm:
-    """The evidence that agents give about a source's files, if its units do not write anything themselves.
+    """The evidence that agents provide about a source's files, if its units do not write anything themselves.
 
     `tool`, `description`: the tool that takes a piece of evidence. `shape`: a pydantic model, or a union of models with
     the discriminator `kind`; its `slug`, `table` or `name` identifies a piece within a file, and a later piece with the
@@ -160,7 +160,7 @@ class Source(ABC):
 
     @abstractmethod
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the source. Raises `KtxError` if it cannot be read at all; then nothing of it changes."""
+        """Read the source. Raises `KtxError` if it cannot be read at all, in which case nothing changes."""
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write content that needs no model into the overlay, always from the whole snapshot; equal input gives equal
@@ -190,7 +190,7 @@ class Source(ABC):
         """Return the work units for the changes, in a stable order."""
 
     def skills_of(self, unit: WorkUnit) -> tuple[str, ...]:
-        """Return the skills that a unit's agent loads. Defaults to all of the source."""
+        """Return the skills that a unit's agent loads. Defaults to all of the source's skills."""
         return self.skills
 
     def after_units(

@@ -91,7 +91,7 @@ class SourceKind(project.Kind):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder near a project. `path`: relative to the start folder, which is `.`. `files`: their names."""
+    """A folder near a project. `path`: relative to the start folder, which is `.`. `files`: the names of its files."""
 
     path: PurePosixPath
     files: tuple[str, ...]
@@ -99,7 +99,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """A source that a detector found in a folder. `settings`: for a connection to it."""
+    """A source that a detector found in a folder. `settings`: the settings for a connection to it."""
 
     path: PurePosixPath
     label: str
@@ -132,14 +132,14 @@ def source_for(driver: str) -> Source:
 
 
 def sources_of(entry: project.Connection) -> tuple[Source, ...]:
-    """Return the sources of a connection: its driver's source, or those of a database. Raises as `source_for`."""
+    """Return a connection's sources: its driver's source, or those of a database. Raises the errors of `source_for`."""
     if not isinstance(entry, project.Database):
         return (source_for(entry.driver),)
     return tuple(project.imported(kind.source)() for kind in _kinds_of(entry))
 
 
 def has_source(entry: project.Connection) -> bool:
-    """Return whether a connection is a context source, or a database that has one, such as its query history."""
+    """Return whether a connection is a context source, or a database with one, such as its query history."""
     return not isinstance(entry, project.Database) or any(_kinds_of(entry))
 
 

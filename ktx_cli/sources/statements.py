@@ -41,7 +41,7 @@ _MARKUP: Final = re.compile(r"[*`_#>|]+")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 Find = Callable[[FoundPoint], Iterable[Statement]]
-"""Finds the statements about a point, best first."""
+"""Finds the statements about a point, starting with the best."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -81,7 +81,7 @@ _ABOUT: Final[Mapping[DecisionKind, frozenset[str]]] = {
     DecisionKind.DATE: _words("belong belongs dated recognized recognised assigned attributed count counts counted"),
     DecisionKind.NULLS: _words("without missing empty blank unknown unrated no"),
 }
-"""Kind -> words, one of which a sentence about such a point must contain."""
+"""Kind -> words, at least one of which a sentence about such a point must contain."""
 
 _OF_AVERAGES: Final = _words("average averages mean value values rating ratings rate source origin channel")
 _NEED_NO_VERB: Final = frozenset(
@@ -96,7 +96,7 @@ _SECOND_WORD: Final[Mapping[DecisionKind, frozenset[str]]] = {
     ),
     DecisionKind.ENTITY: _words("one each single"),
 }
-"""Kind -> further words, one of which its sentences must also contain."""
+"""Kind -> further words, at least one of which its sentences must also contain."""
 
 
 def record_statements(
@@ -134,7 +134,7 @@ def _first(statements: Iterable[Statement]) -> list[Statement]:
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence in a document. `line`: from 1. `heading`: the one above it."""
+    """A sentence in a document. `line`: counts from 1. `heading`: the heading above it."""
 
     text: str
     path: str

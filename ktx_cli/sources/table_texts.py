@@ -1,4 +1,4 @@
-"""Items that context sources write into a semantic layer's files; people's items in the same files are kept.
+"""Items that context sources write into a semantic layer's files; items that people added to the same files are kept.
 
 A `Source` in this module is a source of the semantic layer; the other kind is called a context source.
 """
@@ -41,7 +41,7 @@ _NAMED: Final = ("columns", "measures", "segments", "policies", "parameters", "j
 """Lists whose items are owned as a whole."""
 
 _BY_TOOL: Final = ("descriptions", "default_time_dimension", "tags", "freshness", "enum_values", "constraints", "tests")
-"""Mappings by author, whose entries are owned."""
+"""Mappings by author, whose entries are owned individually."""
 
 
 @dataclass(slots=True)
@@ -289,7 +289,7 @@ class Entries:
             self._by_tail.setdefault(_folded(parts[start:]), []).append(entry)
 
     def find(self, parts: Sequence[str]) -> Entry | None:
-        """Return the single entry that matches a table by the name parts that both sides know, or None.
+        """Return the single entry that matches a table by the name parts known to both sides, or None.
 
         A catalog that the manifest omits and a schema that the source omits do not matter. If several entries match,
         the one with exactly that name counts.
@@ -403,7 +403,7 @@ class Name:
 
 
 def manifest_models(context: ProjectContext) -> dict[str, Model]:
-    """Return the models. For those with errors, use only the manifest, so that no table is missing."""
+    """Return the models. For models with errors, use only the manifest, so that no table is missing."""
     return {connection: _manifest_model(context, connection) for connection in context.models}
 
 
@@ -428,7 +428,7 @@ class Tables:
                     self._by_name.setdefault(source.table[-1].casefold(), []).append(LayerTable(connection, source))
 
     def find(self, name: Name) -> list[LayerTable]:
-        """Return the tables that a name may refer to, ignoring case and parts that one side does not know."""
+        """Return the tables that a name may refer to, ignoring case and parts unknown to one side."""
         found = [each for each in self._by_name.get(name.name.casefold(), ()) if _fits(each.source, name)]
         if len(found) > 1 and name.schema_end:
             end = name.schema_end.casefold()

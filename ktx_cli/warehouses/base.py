@@ -74,7 +74,7 @@ class TableDraft:
         default: str | None = None,
         generated: object = False,
     ) -> None:
-        """Add a column; a generated one has no default."""
+        """Add a column; a generated column has no default."""
         own = None if generated else default
         self.columns.append(port.Column(name, native_type, type, bool(nullable), comment or None, own, bool(generated)))
 
@@ -114,7 +114,7 @@ class BaseConnector:
 
     dialect: str = ""
     placeholder: str = "?"
-    """The placeholder for a parameter in `query`. If it is `%s`, a literal `%` next to parameters is written `%%`."""
+    """The placeholder for a parameter in `query`. If it is `%s`, write a literal `%` next to parameters as `%%`."""
 
     def __init__(self, spec: port.ConnectionSpec, place: str) -> None:
         self.id = spec.id
@@ -174,7 +174,7 @@ class BaseConnector:
         return found
 
     def locked(self, who: str) -> SourceError:
-        """Return the error for a statement that waited too long for a lock. `who` is SQL that shows its holder."""
+        """Return the error for a statement that waited too long for a lock. `who`: SQL that shows the lock's holder."""
         message = f"the object that the statement reads is {LOCKED} for more than {LOCK_SECONDS} seconds"
         hint = f"retry when that session is done; to find it: {who}"
         return LockedError(message, where=self.where, hint=hint, details={"connection": self.id}, code="timeout")

@@ -21,7 +21,7 @@ _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 
 
 class ClientError(Exception):
-    """An error of any class in a client library. Its text contains no secret; `cause` is the original error."""
+    """An error of any class in a client library. Its text contains no secrets; `cause` is the original error."""
 
     def __init__(self, text: str, cause: Exception) -> None:
         super().__init__(text)
@@ -114,7 +114,7 @@ class CloudConnector(ServerConnector):
         return str(error)
 
     def _comes_back(self, pool: Pool[Any]) -> bool:
-        """Each statement is a request of its own, so there is no session that it could end."""
+        """Return False: each statement is a separate request, so it cannot end a session."""
         return False
 
     def _connect(self) -> Any:
@@ -131,7 +131,7 @@ class CloudConnector(ServerConnector):
 
     @contextmanager
     def _as_client_error(self) -> Iterator[None]:
-        """Convert all client library errors to one class that callers can distinguish from others."""
+        """Convert all client library errors to one class that callers can distinguish from other errors."""
         try:
             yield
         except self._client_errors() as error:
@@ -262,7 +262,7 @@ class Catalog(Protocol):
 
 
 def assemble(drafts: dict[port.TableRef, TableDraft], dialect: str, catalog: Catalog) -> list[port.ObjectProblem]:
-    """Fill the drafts with the catalog's metadata of their schemas.
+    """Fill the drafts with catalog metadata for their schemas.
 
     Removes relations without columns, such as a view that errors, and returns a problem for each, and for every foreign
     key whose target columns are unknown.

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ktx_cli.warehouses.port import Column
 
 MOST: Final = 200
-"""The maximum number of values in a list of codes; a constraint with more values is a rule."""
+"""The maximum number of values in a list of codes; a constraint with more values is a rule instead."""
 
 _WRAPPED: Final = re.compile(r"^(?:nullable|lowcardinality)\((.*)\)$", re.IGNORECASE | re.DOTALL)
 _ENUM: Final = re.compile(r"enum(?:8|16)?\s*\((.*)\)", re.IGNORECASE | re.DOTALL)

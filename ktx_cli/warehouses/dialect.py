@@ -38,14 +38,14 @@ class SystemCatalog:
     open_information: frozenset[str] = frozenset()
 
     def is_closed_information(self, name: str) -> bool:
-        """Return whether a relation of information_schema is closed."""
+        """Return whether a relation in information_schema is closed."""
         if self.open_information:
             return name not in self.open_information
         return name.startswith(self.closed_information) if self.closed_information else False
 
 
 class Dialect(TimeArithmetic):
-    """One SQL dialect. Attributes describe it; methods return sqlglot trees, or text if they say so.
+    """A SQL dialect. Attributes describe it; methods return sqlglot trees, or text where stated.
 
     A subclass overrides what differs. Objects are immutable.
     """
@@ -58,7 +58,7 @@ class Dialect(TimeArithmetic):
         raise AttributeError(f"a dialect cannot be changed: {name}")
 
     title: str = ""
-    """Its usual name."""
+    """The dialect's usual name."""
 
     # Names and literals
 
@@ -190,10 +190,10 @@ class Dialect(TimeArithmetic):
     """Whether rows are counted without reading them, so that the catalog's estimate is not needed."""
 
     samples_single_rows: bool = False
-    """Whether `sample_clause` picks single rows rather than blocks."""
+    """Whether `sample_clause` selects single rows rather than blocks."""
 
     generated_columns_vary: bool = False
-    """Whether a generated column may change with time."""
+    """Whether a generated column may change over time."""
 
     is_local: bool = False
     """Whether the database is a local file, so that no functions run with another user's rights."""
@@ -237,7 +237,7 @@ class Dialect(TimeArithmetic):
         return False
 
     not_summed: frozenset[SemanticType] = frozenset()
-    """The types whose values the database never adds up; it may add up other types, or treat them as numbers."""
+    """The types whose values the database never sums; it may sum other types or treat them as numbers."""
 
     # Statements of users
 
@@ -292,7 +292,7 @@ class Dialect(TimeArithmetic):
         return frozenset().union(*map(_functions_in, dict.fromkeys(filter(None, packages))))
 
     def server_functions(self, server: str) -> Sequence[str]:
-        """Return the additional functions of one of several servers, some only since a version (`name@8.0.4`)."""
+        """Return the additional functions of one of several servers, some only from a version on (`name@8.0.4`)."""
         return ()
 
     has_several_servers: bool = False
@@ -303,7 +303,7 @@ class Dialect(TimeArithmetic):
     """
 
     def grammar_words(self) -> frozenset[str]:
-        """Return the lower-case words that are not calls before a parenthesis, for dialects of several servers."""
+        """Return lower-case words that may precede a parenthesis without a call, for dialects of several servers."""
         return frozenset()
 
     free_places: frozenset[str] = frozenset()
@@ -341,10 +341,10 @@ class Dialect(TimeArithmetic):
     """Whether `seq_1_to_9` is a table."""
 
     padded_types: frozenset[str] = frozenset()
-    """Types that pad a value to their length."""
+    """Types that pad values to the type's length."""
 
     own_types_are_harmless: bool = False
-    """Whether the database's types are free of code: an affinity, an enumeration, an alias of a built-in type."""
+    """Whether the database's types contain no code: they are affinities, enumerations or aliases of built-in types."""
 
     type_schema: str = ""
     """The schema of built-in types, with a trailing dot."""
@@ -374,7 +374,7 @@ class Dialect(TimeArithmetic):
     # Rights
 
     has_grants: bool = False
-    """Whether GRANT SELECT lets a role read a table."""
+    """Whether GRANT SELECT is enough for a role to read a table."""
 
     all_tables_form: str = "ALL TABLES IN SCHEMA {}"
     """All tables in the schema {} in a GRANT."""
@@ -415,7 +415,7 @@ def __getattr__(name: str) -> tuple[str, ...]:
 
 @functools.cache
 def dialect_named(name: str) -> Dialect:
-    """Return the dialect with sqlglot's name: built in, from a plug-in, or with the defaults."""
+    """Return the dialect with sqlglot's name, which is built in, from a plug-in, or uses the defaults."""
     for find_kinds in (lambda: _built_in(name), WAREHOUSES.all) if name else ():
         for kind in find_kinds():
             if kind.dialect == name and kind.dialect_object:
@@ -456,7 +456,7 @@ def table_path(ref: TableRef, dialect: str) -> str:
 
 
 def column_list(names: Iterable[str], dialect: str, *, of: str | None = None) -> str:
-    """Return the names joined by commas. `of`: the alias of their relation."""
+    """Return the names joined by commas. `of`: their relation's alias."""
     prefix = "" if of is None else f"{of}."
     return ", ".join(prefix + quote(name, dialect) for name in names)
 
@@ -470,12 +470,12 @@ READER = "ktx_reader"
 """The name of a role that is created for ktx."""
 
 NAMED_TABLES = 10
-"""Up to this number, a GRANT lists the tables; beyond it, their schemas."""
+"""The maximum number of tables in a GRANT; beyond it, the GRANT lists their schemas."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessGap:
-    """What cannot be read. `nothing`: not a single table can be read. `hint` has the statement to fix it."""
+    """The unreadable tables. `nothing`: no table can be read. `hint` contains the statement that fixes this."""
 
     message: str
     hint: str
@@ -483,7 +483,7 @@ class AccessGap:
 
 
 def access_gap(connection: str, entry: Database, test: ConnectionTest) -> AccessGap | None:
-    """Return the missing privileges if no table, or one in `enabled_tables`, cannot be read, or None."""
+    """Return the missing privileges if no table can be read, or one in `enabled_tables` cannot, else None."""
     if not test.tables:
         return AccessGap("there are no tables to read", _hint_for_none(connection, entry, test), nothing=True)
     closed = test.closed

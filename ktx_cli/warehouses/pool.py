@@ -37,7 +37,7 @@ class PoolBusyError(Exception):
 
 @dataclass(slots=True)
 class Pooled(Generic[ItemT]):
-    """An item of a pool. `proof`: the state it was opened on. `since`: when it was last returned. `uses`: how often."""
+    """An item of a pool. `proof`: its state when opened. `since`: the time of its last return. `uses`: their number."""
 
     item: ItemT
     key: Hashable
@@ -161,7 +161,7 @@ Opened = tuple[Connector, Scope]
 
 
 class ConnectorPool:
-    """Opens connections like `open_connection`, and keeps returned ones; safe for many threads.
+    """Opens connections like `open_connection`, and keeps returned connections; safe for many threads.
 
     A connection is reused only for the same settings, and if its file is the one on which it was opened.
     """
@@ -174,7 +174,7 @@ class ConnectorPool:
     def open(
         self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
     ) -> tuple[Connector, Scope]:
-        """Return a connection that goes back into the pool when it is closed. Raises as `open_connection`."""
+        """Return a connection that returns to the pool when closed. Raises the errors of `open_connection`."""
         entry = connection_of(config, connection)
         path = getattr(entry, "path", None)
         proof = _proof(project_dir, path)
@@ -229,7 +229,7 @@ _AGAIN: Final = 0.05
 
 
 class Deadline:
-    """The time at which a statement is interrupted. `passed`: it was reached while the statement ran."""
+    """The time at which a statement is interrupted. `passed`: whether it was reached while the statement ran."""
 
     def __init__(self) -> None:
         self.passed = False

@@ -43,7 +43,7 @@ class TableRef:
 
 
 def ref_order(ref: TableRef) -> tuple[str, str]:
-    """Return the sort key of a table."""
+    """Return a table's sort key."""
     return ref.schema or "", ref.name
 
 
@@ -137,7 +137,7 @@ class DatabaseSchema:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which relations of a connection to include.
+    """The relations of a connection to include.
 
     `schemas`: only these, or None for all except the system's. `enabled_tables`: exact names, `schema.table` or
     `table`, or None for all. `include`/`exclude`: patterns (`mart.*`, `*_tmp`) for `schema.table` (or `table` if the
@@ -171,7 +171,7 @@ class ConnectionTest:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Rows of a read-only query. `truncated`: there were more than `max_rows`, or more than fit into memory."""
+    """The rows of a read-only query. `truncated`: there were more than `max_rows`, or more than fit into memory."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -237,7 +237,7 @@ def is_interruptible(connector: Connector) -> bool:
 
 
 class ForwardingConnector:
-    """A connector that wraps another one. What a subclass does not define is delegated to the inner one."""
+    """A connector that wraps another one. Methods not defined in a subclass are delegated to it."""
 
     def __init__(self, inner: Connector) -> None:
         self.inner = inner

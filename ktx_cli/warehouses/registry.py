@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The bytes that identify a database file: `head` at `offset`. `name`: what to call such a file."""
+    """The bytes that identify a database file: `head` at `offset`. `name`: the name for such files."""
 
     head: bytes
     name: str
@@ -58,7 +58,7 @@ class Warehouse(Kind):
 def server_questions(
     port: str, *, host: str = "localhost", place: str = "name", required: bool = True
 ) -> tuple[Question, ...]:
-    """Return the setup questions for a server. `place` asks for what to read; `host`, `port`: defaults."""
+    """Return the setup questions for a server. `place` asks for the database; `host`, `port`: defaults."""
     asked = (Question(place, required=required), Question("user", required=required), Question("password"))
     return (Question("host", required=True, default=host), Question("port", default=port), *asked)
 
@@ -124,12 +124,12 @@ def _require_scheme(spec: ConnectionSpec) -> None:
 
 
 class Opener(Protocol):
-    """How to open a connection: `open_connection`, or a pool of open ones."""
+    """Opens a connection: `open_connection`, or a pool of open connections."""
 
     def __call__(
         self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
     ) -> tuple[Connector, Scope]:
-        """Return the open connector and its scope. Raises as `open_connection`."""
+        """Return the open connector and its scope. Raises the errors of `open_connection`."""
         ...
 
 
@@ -151,7 +151,7 @@ def open_connection(
 def open_database(
     connection: str, entry: Database, *, project_dir: Path, environ: Mapping[str, str]
 ) -> tuple[Connector, Scope]:
-    """Return the open connector of a database with the given settings, and its scope. Raises as `open_connection`.
+    """Return the open connector for a database with the given settings, and its scope. Raises like `open_connection`.
 
     For callers with the settings of one connection and not those of the project.
     """

@@ -48,7 +48,7 @@ class RowRange:
 
     @property
     def span(self) -> int:
-        """The maximum number of rows."""
+        """The maximum number of rows in the range."""
         return self.high - self.low + 1
 
 
@@ -86,7 +86,7 @@ def value_of(column: Column, dialect: str, text: int) -> str:
 
 def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int, rows: str) -> str:
     """Return the SELECT for these columns: values first, then whether each opaque column has one. `rows`: the SQL after
-    its name.
+    the table name.
     """
     values = [value_of(column, dialect, text) for column in columns if not is_opaque(column)]
     values += [_presence(column, dialect) for column in columns if is_opaque(column)]
@@ -213,7 +213,7 @@ _REFUSED: Final = frozenset({"query", "read_only"})
 
 _VALUE_BYTES: Final = 32
 _TEXT_BYTES: Final = 50
-"""The approximate memory of a value, and of a text in addition to its characters."""
+"""The approximate memory use of a value, and of a text in addition to its characters."""
 
 Shape = Callable[[Sequence[Column]], str]
 """The SELECT for some rows, with any of the table's columns."""
@@ -234,13 +234,13 @@ def read_sample(connector: Connector, table: Table, limits: SampleLimits, *, see
 
 
 def why(error: SourceError) -> str:
-    """Return a database's error in one short line, without the connection's name."""
+    """Return a database's error as one short line, without the connection's name."""
     return reason(error.problem)
 
 
 @dataclass(slots=True)
 class _Reading:
-    """One table being read. `columns` are those that have not failed yet."""
+    """A table being read. `columns`: those that have not failed yet."""
 
     connector: Connector
     table: Table
@@ -270,7 +270,7 @@ class _Reading:
         return self._sample(rows, SampleMethod.HEAD, known, exact=exact and known is not None)
 
     def _first(self) -> int:
-        """Return how many rows to read first: all if they fit and are few, none if they are many."""
+        """Return how many rows to read first: all if there are few and they fit, none if there are many."""
         texts = sum(column.type is SemanticType.STRING and not is_opaque(column) for column in self.columns)
         widest = texts * (self.limits.text + _TEXT_BYTES) + (len(self.columns) - texts) * _VALUE_BYTES
         fitting, known = self.limits.bytes // max(widest, 1), self.table.row_estimate
@@ -294,7 +294,7 @@ class _Reading:
         return result.rows[:count], len(result.rows) <= count and not result.truncated
 
     def _spread(self, wanted: int, count: int | None) -> tuple[Sequence[tuple[Any, ...]], SampleMethod] | None:
-        """Return rows spread over the table, or None if the engine cannot do that or returns too few."""
+        """Return rows spread over the table, or None if the engine does not support this or returns too few."""
         for shape, method, enough in self._shapes(wanted, count):
             try:
                 result = self._rows(shape, wanted)
@@ -308,7 +308,8 @@ class _Reading:
         return None
 
     def _shapes(self, wanted: int, count: int | None) -> Iterator[tuple[Shape, SampleMethod, int]]:
-        """Yield ways to spread a sample, and how many rows are enough in view of gaps and partially filled pages.
+        """Yield ways to spread a sample, and the number of rows that is enough in view of gaps and partially filled
+        pages.
 
         None if the row numbers show that all rows are wanted, whatever the catalog's count.
         """
@@ -355,7 +356,9 @@ class _Reading:
         return int(count), True
 
     def _rows(self, shape: Shape, most: int) -> QueryResult:
-        """Return the rows of the columns that have not failed; columns that the database now refuses fail."""
+        """Return the rows of the columns that have not failed; columns that the database now refuses are marked as
+        failed.
+        """
         try:
             return self._ask(shape(self.columns), most)
         except SourceError as error:

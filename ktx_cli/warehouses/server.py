@@ -55,7 +55,7 @@ class ServerAddress:
     user: str
     password: str = field(repr=False)
     parameters: dict[str, str] = field(default_factory=dict, repr=False)
-    """The URL's query."""
+    """The query part of the URL."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}/{self.database}" if self.database else f"{self.host}:{self.port}"
@@ -187,7 +187,7 @@ class ServerConnector(base.BaseConnector, ABC):
         can_write: bool,
         facts: Iterable[str] = (),
     ) -> ConnectionTest:
-        """Return the result of a test: latency, version, user and database of the session, and the readable tables.
+        """Return the result of a test: the session's latency, version, user and database, and the readable tables.
 
         `tables`: the number of tables in scope. `readable`: table -> whether the role may SELECT from it, if known.
         """
@@ -201,7 +201,7 @@ class ServerConnector(base.BaseConnector, ABC):
         return Pool(self._end, most_open=limit)
 
     def _end(self, session: Any) -> None:
-        """Close a session. Errors of a client that closes a broken session contain nothing new."""
+        """Close a session. Errors from closing a broken session are ignored."""
         with suppress(Exception):
             session.close()
 
@@ -299,7 +299,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
 
 class PartReader:
-    """Reads the metadata of tables one kind at a time, so that if one kind fails, the others are still read."""
+    """Reads table metadata one kind at a time, so that if one kind fails, the others are still read."""
 
     def __init__(self, read: Reader, driver_error: type[Exception]) -> None:
         self._read = read
@@ -391,7 +391,7 @@ CLEAR_TEXT = "the server requests a plaintext password, and the connection may n
 
 
 def is_local(host: str) -> bool:
-    """Return whether a host, or every host of a comma-separated list, is this machine.
+    """Return whether a host, or every host of a comma-separated list, refers to this machine.
 
     Local hosts are a unix socket (a path, or `@` and a name), `localhost` and loopback addresses. No other name is,
     wherever it resolves to.
@@ -409,7 +409,7 @@ def addresses(host: str, port: int) -> list[str]:
 
 
 def shares(places: Sequence[str], seconds: float) -> Iterator[tuple[str, float]]:
-    """Yield the addresses to try and the number of seconds for each; unused time is available to the next ones."""
+    """Yield the addresses to try and the number of seconds for each; unused time is available to later addresses."""
     deadline = time.monotonic() + seconds
     for number, place in enumerate(places):
         left = deadline - time.monotonic()
@@ -435,7 +435,7 @@ def open_socket(host: str, port: int, seconds: float) -> socket.socket:
 
 @contextmanager
 def cut_after(link: socket.socket | int, seconds: float) -> Iterator[threading.Event]:
-    """Shut down the connection if the block takes longer, whatever it waits for; the event records that it did.
+    """Shut down the connection if the block takes longer, whatever it is waiting for; the event records that it did.
 
     `link` is its socket, or the file descriptor of a connection that another library reads.
     """

@@ -21,9 +21,7 @@ FIRST_YEAR: Final = 1970
 """The year before which the offset on its first day applies."""
 
 LAST_YEAR: Final = 2037
-"""Until the end of this year, changes are known individually; after it, the rule for the last years continues, if there
-is one.
-"""
+"""The last year with individually known changes; after it, the rule for the last years continues, if any."""
 
 _FEWEST_YEARS: Final = 3
 _DAY: Final = timedelta(days=1)
@@ -33,7 +31,7 @@ _START, _END = datetime(FIRST_YEAR, 1, 1), datetime(LAST_YEAR + 1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change: since the timestamp `at` (without a zone), the difference is `after` seconds."""
+    """A change: from the timestamp `at` on (without a zone), the difference is `after` seconds."""
 
     at: datetime
     after: int
@@ -63,7 +61,7 @@ class Stretch:
 
 @functools.cache
 def changes(source: str, target: str) -> tuple[int, tuple[Change, ...]]:
-    """Return the difference between the local times of `target` and `source`, and when it changes, in order.
+    """Return the difference between the local times of `target` and `source`, and its changes, in order.
 
     `at` is in the local time of `source`. A time that occurs twice is the first one, and a skipped time uses the offset
     before it, as in Python with `fold=0`.
@@ -81,7 +79,7 @@ def changes(source: str, target: str) -> tuple[int, tuple[Change, ...]]:
 
 @functools.cache
 def stretches(source: str, target: str) -> tuple[Stretch, ...]:
-    """Return the changes between two zones as few ranges of years, chosen greedily from the earliest year on."""
+    """Return the changes between two zones as a few ranges of years, chosen greedily from the earliest year on."""
     before, all_changes = changes(source, target)
     by_year: dict[int, list[Change]] = {year: [] for year in range(FIRST_YEAR, LAST_YEAR + 1)}
     for change in all_changes:
@@ -103,7 +101,7 @@ def _ahead(source_zone: ZoneInfo, target_zone: ZoneInfo, shown: datetime) -> int
 
 
 def _candidates(source_zone: ZoneInfo, source: str, target: str) -> set[datetime]:
-    """Return the local times in the source zone, by the offsets before and after, whenever one of the zones changes."""
+    """Return the local times in the source zone, with the offsets before and after, at which either zone changes."""
     moments = {*_moments(source), *_moments(target)}
     offsets = {_offset(source_zone, moment + by) for moment in moments for by in (-_SECOND, timedelta())}
     return {moment + timedelta(seconds=offset) for moment in moments for offset in offsets}
@@ -222,16 +220,16 @@ class TimeArithmetic:
     """Whether the database knows the IANA time zones. If not, the changes of a zone are written into the statement."""
 
     counted_from: int | None = None
-    """The year since which weeks and months are counted if the database does not truncate dates correctly.
+    """The year from which weeks and months are counted if the database does not truncate dates correctly.
 
     Its January 1 is a Monday. Periods that began before that year are wrong.
     """
 
     casts_cost_indexes: bool = False
-    """Whether a column cast to its own type is read without its index."""
+    """Whether casting a column to its own type prevents the use of its index."""
 
     def cast(self, value: exp.Expr, type_name: str) -> exp.Expr:
-        """Return a value as a type of the dialect."""
+        """Return a value cast to one of the dialect's types."""
         return exp.Cast(this=value.copy(), to=data_type(type_name, self.name).copy())
 
     def as_date(self, value: exp.Expr) -> exp.Expr:
@@ -256,11 +254,11 @@ class TimeArithmetic:
         return self.as_timestamp(text(moment))
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Return a part (`YEAR`, `MONTH`, `DAY`) of a date or timestamp as a whole number."""
+        """Return part (`YEAR`, `MONTH` or `DAY`) of a date or timestamp as a whole number."""
         return exp.Extract(this=word(part), expression=value.copy())
 
     def floored(self, count: exp.Expr, step: int) -> exp.Expr:
-        """Return the largest multiple of a step in a non-negative whole number."""
+        """Return the largest multiple of a step up to a non-negative whole number."""
         return count if step == 1 else exp.Mul(this=self._whole_quotient(count, step), expression=number(step))
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
@@ -302,7 +300,9 @@ class TimeArithmetic:
         return call("DATE_TRUNC", text(unit.upper()), value)
 
     def first_of_period(self, value: exp.Expr, months: int, first_month: int) -> exp.Expr:
-        """Return the first day of the period of 1, 3 or 12 months that contains a date. `first_month`: of the year."""
+        """Return the first day of the period of 1, 3 or 12 months that contains a date. `first_month`: the first month
+        of the year.
+        """
         if self.counted_from is not None:
             return self._by_counting(value, date(self.counted_from, first_month, 1), MONTH, months)
         if first_month == 1:
@@ -324,7 +324,7 @@ class TimeArithmetic:
         return self.moved(monday, number(-1), DAY, "date")
 
     def _by_counting(self, value: exp.Expr, origin: date, unit: str, size: int) -> exp.Expr:
-        """Return the last date on or before a date, in steps from an origin; the date is written only once."""
+        """Return the last date on or before a date, counted in steps from an origin; the date is written only once."""
         start = self.literal(origin, "date")
         passed = self.floored(self.units_between(unit, start, value), size)
         return self.moved(start, passed, unit, "date")
@@ -415,7 +415,7 @@ class TimeArithmetic:
         return self.as_timestamp(value)
 
     def _by_weeks(self, value: exp.Expr, change: YearlyChange, day: exp.Expr) -> exp.Expr:
-        """Return a yearly change as the first one after 1900 plus whole weeks. `day`: the first day on which it may be.
+        """Return a yearly change as the first change after 1900 plus whole weeks. `day`: the earliest possible day.
 
         This is short, because it occurs many times in a statement.
         """
@@ -428,10 +428,10 @@ class TimeArithmetic:
     # Times as texts: what databases without time types need.
 
     times_are_texts: bool = False
-    """Whether times are texts or numbers, which must be normalized before they are compared."""
+    """Whether times are stored as text or numbers, which must be normalized for comparisons."""
 
     def comparable_time(self, value: exp.Expr, kind: DateOrTimestamp, zone: str) -> exp.Expr:
-        """Return a time as a value with the same order as the time. `zone`: the column's own."""
+        """Return a time as a value with the same order as the time. `zone`: the column's own zone."""
         return value.copy()
 
     def is_number(self, value: exp.Expr) -> exp.Expr:
@@ -439,15 +439,19 @@ class TimeArithmetic:
         raise NotImplementedError
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
-        """Return EXTRACT in other terms, or None if the dialect cannot compute it, for times stored as text."""
+        """Return EXTRACT expressed in other functions, or None if the dialect cannot compute it, for times stored as
+        text.
+        """
         raise NotImplementedError
 
     def date_cut(self, unit: str, value: exp.Expr) -> exp.Expr | None:
-        """Return DATE_TRUNC in other terms, or None if the dialect cannot compute it, for times stored as text."""
+        """Return DATE_TRUNC expressed in other functions, or None if the dialect cannot compute it, for times stored as
+        text.
+        """
         raise NotImplementedError
 
     def cut_operand(self, made: exp.Expr) -> exp.Expr:
-        """Return the operand of an expression made by `date_part` or `date_cut`."""
+        """Return the operand of an expression created by `date_part` or `date_cut`."""
         raise NotImplementedError
 
     # Spines

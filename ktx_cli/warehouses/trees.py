@@ -13,12 +13,12 @@ def call(name: str, *arguments: exp.Expr) -> exp.Expr:
 
 
 def text(value: str) -> exp.Expr:
-    """Return a text literal."""
+    """Return a string literal."""
     return exp.Literal.string(value)
 
 
 def number(value: int) -> exp.Expr:
-    """Return a whole number."""
+    """Return a whole number literal."""
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
@@ -49,7 +49,7 @@ def times(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def multiple(value: exp.Expr, factor: int) -> exp.Expr:
-    """Return a value times a number, or only the value for 1."""
+    """Return a value times a number; for 1, only the value."""
     return value if factor == 1 else times(value, number(factor))
 
 

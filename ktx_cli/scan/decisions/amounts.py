@@ -89,7 +89,7 @@ _FISCAL_STARTS: Final = (1, 2, 4, 7, 10)
 
 
 def amounts(database: Database, table: ProfiledTable) -> Asking:
-    """Yield gross and net amounts, and an amount with a tax, a discount or a fee that it may or may not include."""
+    """Yield gross and net amounts, and amounts that may or may not include a tax, a discount or a fee."""
     if set(table.words) & _NO_COMMERCE or not happens(table):
         return
     found = database.amounts(table)
@@ -133,7 +133,7 @@ def amounts(database: Database, table: ProfiledTable) -> Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The amount of a row: a column, or price times quantity."""
+    """A row's amount: a column, or price times quantity."""
 
     name: str
     sql: str
@@ -201,7 +201,7 @@ def _is_number(table: ProfiledTable, name: str) -> bool:
 
 
 def _parts_by_name(database: Database, table: ProfiledTable, main: Collection[str]) -> Iterator[_Part]:
-    """Yield a tax, a discount and a fee, as amounts or as rates of the amount."""
+    """Yield a tax, a discount and a fee, as amounts or as rates."""
     others = [name for name in _deductions(table) if name not in main]
     for words in (TAX, _REDUCTIONS, _KEPT):
         is_tax = words is TAX
@@ -223,7 +223,7 @@ def _parts_by_name(database: Database, table: ProfiledTable, main: Collection[st
 
 
 def _is_rate(table: ProfiledTable, name: str) -> bool:
-    """Return whether a column states a part of an amount as a fraction or a percentage."""
+    """Return whether a column expresses part of an amount as a fraction or a percentage."""
     profile = table.profiles.get(name)
     if profile is None or not _is_number(table, name) or profile.maximum is None or profile.minimum is None:
         return False
@@ -316,7 +316,7 @@ def units(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
 
 _VALUES: Final = (("value",), ("wert",), ("total",), ("price",))
 _MICROS: Final = 50_000_000
-"""Amounts of this size may be in millionths."""
+"""The minimum size of an amount that may be in millionths."""
 
 
 def _hundredths(database: Database, table: ProfiledTable, column: str) -> Iterator[str]:
@@ -395,7 +395,7 @@ def _is_exchange_rate(table: ProfiledTable, column: Column) -> bool:
 
 
 def dates(database: Database, table: ProfiledTable) -> Asking:
-    """Yield two or more business steps whose dates fall in different months for a significant share of the rows."""
+    """Yield two or more business steps whose dates fall in different months in a significant share of rows."""
     if not database.amounts_or_quantities(table) or not happens(table) or is_lines(table) or table.has_periods:
         return
     chosen = []
@@ -564,7 +564,7 @@ def missing_values(
 
 
 def placeholders(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield the source of leads, orders or customers if a significant share has a value such as `unknown`."""
+    """Yield the origin of leads, orders or customers if a significant share of rows have a value such as `unknown`."""
     for column in table.table.columns:
         if not set(table.parts[column.name]) & _ORIGINS or not _has_an_origin(table):
             continue

@@ -1,4 +1,4 @@
-"""Detectors for the identity of things: repeated rows, rows merged into another row, and parents of counted things."""
+"""Detectors for the identity of things: repeated rows, rows merged into other rows, and parents of counted things."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NATURAL: Final = (
 """Words for columns that identify one real-world thing: addresses, numbers from other systems, registrations."""
 
 _PARTS_OF_VALUES: Final = word_set("suffix prefix last last4 first masked hash type country status verified exempt")
-"""Words for columns that contain part of such a value or describe it."""
+"""Words for columns that contain part of such a value or a description of it."""
 
 _MERGED: Final = word_set(
     "merged merge canonical duplicate dup dupe survivor surviving golden superseded master zusammengefuehrt fusionne"
@@ -79,7 +79,7 @@ _OTHER_TIES: Final = word_set(
 """Words for references to rows of the same table that are counted separately."""
 
 _REFERS: Final = word_set("id ref key fk no nr number of by to into through as with under up via on")
-"""Words that mark a name as a reference, at its end or between the parts of a relation between rows."""
+"""Words that mark a name as a reference: at its end, or where they relate one row to another."""
 
 _OWN: Final = 0.2
 """The minimum share of self-references that shows that a column must be a reference."""
@@ -141,7 +141,7 @@ def related_rows(database: Database, table: ProfiledTable) -> Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Ties:
-    """How many rows refer to themselves, to a row that refers to another one, and to a row that does not exist."""
+    """How many rows refer to themselves, to a row that refers to another row, and to a missing row."""
 
     own: int
     chained: int
@@ -189,7 +189,7 @@ def _stems(name: str) -> set[str]:
 
 
 def _ties(database: Database, table: ProfiledTable, name: str) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
-    """Return the number of rows that refer to themselves, to a row that refers to another one, and to no row."""
+    """Return the number of rows that refer to themselves, to a row that refers to another row, and to a missing row."""
     reference, key = column_named(name), column_named(table.key[0])
     other = exp.NEQ(this=reference.copy(), expression=key.copy())
     path = database.counter.path(table.table.ref)
@@ -203,7 +203,7 @@ def _ties(database: Database, table: ProfiledTable, name: str) -> tuple[exp.Expr
 
 
 def _is_flat(table: ProfiledTable, name: str, ties: _Ties) -> bool:
-    """Return whether a column refers only to existing rows that do not refer to other rows."""
+    """Return whether a column refers only to existing rows that do not refer to others."""
     profile = table.profiles[name]
     filled = profile.filled * table.rows / max(1, profile.rows) - ties.own
     return ties.unknown == 0 and filled > 0 and ties.chained <= _CHAINS * filled
@@ -274,7 +274,7 @@ def _parent_by_name(database: Database, table: ProfiledTable) -> FoundPoint | No
 
 
 def groups(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield a table of groups, households or families to which the rows of a table belong."""
+    """Yield a table of groups, households or families that a table's rows belong to."""
     is_product = of_kind(table, "product")
     if not (is_product or of_kind(table, "customer", "organization", "person")) or is_staff_table(table):
         return
@@ -318,7 +318,7 @@ def _parent(database: Database, table: ProfiledTable, column: str, word: str, *,
 
 
 _FEWEST: Final = 3
-"""Any more repeated values than this are not accidental."""
+"""The maximum number of repeated values that may be accidental."""
 
 
 def repeated_rows(database: Database, table: ProfiledTable) -> Asking:
@@ -388,7 +388,7 @@ def _compared(table: ProfiledTable) -> tuple[str, ...]:
 
 
 def _same_rows(database: Database, table: ProfiledTable, columns: tuple[str, ...], repeated: int) -> FoundPoint:
-    """Return the point for rows that exist twice under different keys and are otherwise equal."""
+    """Return the point for rows that appear twice with different keys but are otherwise equal."""
     text = [exp.func("COALESCE", exp.cast(column_named(name), "VARCHAR"), exp.Literal.string("")) for name in columns]
     whole: exp.Expr = text[0]
     for each in text[1:]:
@@ -413,7 +413,7 @@ def _has_figure(table: ProfiledTable) -> bool:
 
 
 _MOST_COMPARED: Final = 1_000_000
-"""Larger tables are not searched for equal rows."""
+"""The maximum number of rows in a table that is searched for equal rows."""
 
 
 def _is_natural(table: ProfiledTable, column: Column, words: tuple[str, ...]) -> bool:
@@ -431,7 +431,7 @@ def _is_natural(table: ProfiledTable, column: Column, words: tuple[str, ...]) ->
 
 
 def _named_and_placed(database: Database, table: ProfiledTable) -> tuple[str, str] | None:
-    """Return the column with people's or companies' names, and one with their place or date of birth."""
+    """Return the column with names of people or companies, and one with their place or date of birth."""
     is_counted = of_kind(table, "customer", "organization", "person", "supplier")
     if not is_counted or not database.children.get(table.table.ref):
         return None

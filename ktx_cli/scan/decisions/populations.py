@@ -52,10 +52,10 @@ _INTERNAL: Final = {
     **{word: word for word in ("own", "monitoring", "sandbox", "dummy", "fake", "sample", "synthetic", "mock")},
     "placeholder": "placeholder",
 }
-"""Words for flags and types of rows that are not real business -> what to call these rows."""
+"""Words for flags and types of rows that are not real business -> the name for these rows."""
 
 _TRIALS: Final = word_set("trial trials probe prueba essai")
-"""Words for contracts that bring in no revenue."""
+"""Words for contracts without revenue."""
 
 _CONTRACTS: Final = word_set(
     "subscription subscriptions contract contracts membership memberships license licenses abo abos vertrag vertraege"
@@ -78,7 +78,7 @@ _REAL: Final = {
     **dict.fromkeys(("paying", "paid"), "non-paying"),
     **dict.fromkeys(("billable", "chargeable"), "non-billable"),
 }
-"""Words for flags that are false for rows that are not real business -> what to call these rows."""
+"""Words for flags that are false for rows that are not real business -> the name for these rows."""
 
 _OF_CONTRACTS: Final = frozenset({"non-paying", "non-billable"})
 _SURELY: Final = word_set("verified confirmed really plan")
@@ -114,7 +114,7 @@ _IN_USE: Final = word_set("active enabled current alive operational aktiv actif 
 """Words for flags that are false for rows that are no longer in use."""
 
 _SOLD: Final = word_set("sellable listed purchasable orderable sold")
-"""Such words for products."""
+"""Words for flags that are false for products that are no longer sold."""
 
 _FREE_MAIL: Final = word_set(
     "gmail.com googlemail.com yahoo.com hotmail.com outlook.com live.com icloud.com me.com aol.com gmx.de gmx.net"
@@ -171,7 +171,7 @@ def _flagged(database: Database, table: ProfiledTable, column: Column, flag: Fla
 def _unflagged(
     database: Database, table: ProfiledTable, column: Column, flag: Flag, kind: DecisionKind, word: str
 ) -> Iterator[FoundPoint]:
-    """Yield the point for a flag that is false for the rows that may not count."""
+    """Yield the point for a flag that is false for rows that may not count."""
     if 0 < flag.no <= RARE * flag.rows:
         yield excluded(
             table, kind, column.name, word, f"({flag.is_true} OR {database.quoted(column.name)} IS NULL)",
@@ -206,7 +206,7 @@ def _internal_values(database: Database, table: ProfiledTable) -> Iterator[Found
 
 
 def _internal_value(table: ProfiledTable, named: frozenset[str], value: str) -> str | None:
-    """Return what to call rows whose value shows that they are not real business, or None for another value."""
+    """Return the name for rows with a value that shows that they are not real business, or None for other values."""
     words = [word for word in tokens(value) if word not in _ANY_THING]
     if not words:
         return None
@@ -234,7 +234,7 @@ _TEST_WORDS: Final = {
     "dummy": ("%dummy%",),
     "do not use": ("%do not use%",),
 }
-"""Words in the names of test customers -> the patterns that match them."""
+"""Words in the names of test customers -> patterns that match these names."""
 
 _TEST_BOXES: Final = ("test", "qa", "demo", "dummy", "e2e")
 """Prefixes of test email addresses."""
@@ -298,7 +298,7 @@ def _addressed_as_tests(text: exp.Expr) -> list[exp.Expr]:
 
 
 def deleted_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield marks of deleted, archived and inactive rows: mostly empty times, flags, and states."""
+    """Yield marks of deleted, archived and inactive rows: mostly empty times, flags and states."""
     is_thing = is_kept(database, table)
     for column in table.table.columns:
         if column.name in table.keys:
@@ -373,7 +373,7 @@ def _deleted_states(database: Database, table: ProfiledTable, column: Column, is
 
 
 def company_domain(database: Database, internal: Iterable[FoundPoint]) -> tuple[str, str] | None:
-    """Return the company's own email domain, and whether it comes from employees or internal rows."""
+    """Return the company's own email domain, and whether it comes from employees or from internal rows."""
     for table in database.tables.values():
         if table.table.ref in database.copies or not is_staff_table(table) or (column := email_column(table)) is None:
             continue
@@ -415,7 +415,7 @@ def _domains(database: Database, table: ProfiledTable, column: str, where: str |
 
 
 def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str) -> Asking:
-    """Yield people who are not on the staff but whose email addresses are in the company's own domain."""
+    """Yield people who are not employees but have email addresses in the company's own domain."""
     column = email_column(table)
     if column is None or is_staff_table(table):
         return

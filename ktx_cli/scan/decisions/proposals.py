@@ -1,4 +1,4 @@
-"""Propose the decision points of a database: run every detector on every counted table, and keep each question once."""
+"""Propose the decision points of a database: run all detectors on all counted tables, and ask each question once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def propose_decisions(
 
 
 def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
-    """Yield the points of all tables. Points that need statements come last, with one statement per table."""
+    """Yield the points of all tables. Points that need statements come last, using one statement per table."""
     internal: list[FoundPoint] = []
     counted = sorted(database.counted, key=lambda each: (-len(database.children.get(each.table.ref, ())), each.name))
     for table in counted:
@@ -137,7 +137,7 @@ def _is_of_parent(database: Database, table: ProfiledTable, point: FoundPoint, p
 
 
 _DIFFERENT = 0.02
-"""The maximum share of rows that differ from their parent in a column copied from it."""
+"""The maximum share of rows with a value that differs from the parent's value that it copies."""
 
 _OF_PEOPLE = frozenset({"internal", "intern", "staff", "employee"})
 """Words for flags that state who owns the rows rather than what they are."""

@@ -62,7 +62,7 @@ def _in_names_of(model: Model, found: FoundPoints, decided: Collection[str]) -> 
 
 
 def read_record(tree: Tree, connection: str) -> FoundPoints:
-    """Return the recorded points of a connection, or none without a record. Raises `KtxError` for a damaged record."""
+    """Return a connection's recorded points, or none without a record. Raises `KtxError` for a damaged record."""
     where = decisions_path(connection)
     content = tree.read(where)
     return () if content is None else read_points(content, where)
@@ -83,7 +83,7 @@ def _rounded(spreads: Mapping[str, float]) -> dict[str, float]:
 
 
 def source_of_tables(model: Model) -> dict[TableRef, str]:
-    """Return table -> the manifest source for it. A name without a schema also stands for any schema."""
+    """Return table -> the manifest source for it. An unqualified name matches any schema."""
     found: dict[TableRef, str] = {}
     for source in sorted(model.sources.values(), key=lambda each: (not each.generated, each.name)):
         if source.table is not None:
@@ -202,7 +202,7 @@ class _Layer:
         return bool(set(found.columns).intersection(_columns(measure.expr, self.model.dialect)))
 
     def _counts(self, measure: Measure, source: Source, found: FoundPoint) -> bool:
-        """Return whether a measure counts the rows of its source, or reads a column of a point next to their key."""
+        """Return whether a measure counts the rows of its source, or reads a point's column besides their key."""
         tree = _tree(measure.expr, self.model.dialect)
         if not isinstance(tree, exp.Count):
             return False
@@ -246,7 +246,7 @@ class _Layer:
         return any(column in wanted and self._leads(source.name, hops, point.source, column) for hops, column in inside)
 
     def _leads(self, start: str, hops: tuple[str, ...], target: str, column: str) -> bool:
-        """Return whether a name in a definition of `start` refers to a column of `target`."""
+        """Return whether a name used in a definition of `start` refers to a column of `target`."""
         if not hops or hops == (start,):
             return start == target or (self.model.sources[start].column(column) is None)
         try:
@@ -303,6 +303,6 @@ def _conditions(text: str, dialect: str) -> set[tuple[tuple[str, ...], str]]:
 
 
 def _has_aggregate(text: str, dialect: str) -> bool:
-    """Return whether an expression aggregates rows itself, unlike a formula over measures."""
+    """Return whether an expression aggregates rows itself, unlike a formula of measures."""
     tree = _tree(text, dialect)
     return tree is not None and tree.find(exp.AggFunc) is not None

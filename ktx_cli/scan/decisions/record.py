@@ -1,4 +1,4 @@
-"""Decision points that a scan detects, and the file with them that it commits next to the snapshot.
+"""Decision points that a scan detects, and the file in which it commits them next to the snapshot.
 
 The record names tables; `read_decisions` translates the points to the names of the semantic layer and adds their
 states.
@@ -27,7 +27,7 @@ PointKey = tuple[TableRef, DecisionKind, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FoundPoint:
-    """A decision point of a table. `share`: the share of rows that it concerns, by which evidence is compared.
+    """A decision point of a table. `share`: the share of rows that it concerns, used to compare evidence.
 
     `statements` and `spreads` (measure -> relative difference) are added after the scan, and are kept with the point.
     """
@@ -100,7 +100,7 @@ def _carried(point: FoundPoint, earlier: FoundPoint | None) -> FoundPoint:
 
 
 def points_bytes(points: Iterable[FoundPoint]) -> bytes:
-    """Return the file, with one line per point."""
+    """Return the file content, with one line per point."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     lines = ",\n".join(f"  {encode(_to_json(each))}" for each in ordered(points))
     listed = f"[\n{lines}\n ]" if lines else "[]"

@@ -34,7 +34,7 @@ STATUS: Final = word_set(
 """Words for columns that state a row's progress."""
 
 STATES_OF_RECORDS: Final = word_set("record row rec lifecycle datensatz entry object deletion")
-"""Words for columns that say whether a row is still valid rather than its progress."""
+"""Words for columns that state a row's validity rather than its progress."""
 
 _ENDED_BADLY: Final = word_set(
     "cancelled canceled cancel void voided failed failure declined rejected abandoned error reversed draft deleted test"
@@ -55,7 +55,7 @@ _KINDS: Final = word_set(
     "type kind category class reason cause method channel segment tier priority severity source origin medium language"
     " country region city currency unit size color colour gender name title code typ tipo art grund"
 )
-"""Words for columns that give the kind or reason of a row rather than its progress."""
+"""Words for columns that state a row's kind or reason rather than its progress."""
 
 _PLACES: Final = word_set("city zip postal postcode plz street address country county province region latitude")
 """Words for columns next to which `state` means part of a country."""
@@ -179,7 +179,7 @@ def _unknown(database: Database, table: ProfiledTable, column: Column, amounts: 
 
 
 def _numbers(database: Database, table: ProfiledTable, column: Column) -> list[tuple[int, int]]:
-    """Return the numeric values of a status with their row counts."""
+    """Return the numeric values of a status, with their row counts."""
     profile = table.profiles.get(column.name)
     if profile is None or profile.kind is not ValueKind.INTEGER or not 2 < (profile.distinct or 0) <= 8:
         return []

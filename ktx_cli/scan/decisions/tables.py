@@ -84,7 +84,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a detector computes over all rows of a table: aggregates, or subqueries with one value."""
+    """The values that a detector computes over all rows of a table: aggregates, or subqueries with one value."""
 
     values: tuple[exp.Expr, ...]
 
@@ -93,8 +93,7 @@ Answer = tuple[Any, ...] | None
 """The values of an `Ask`, or None if the table cannot be read."""
 
 Asking = Generator["FoundPoint | Ask", Answer, None]
-"""Yields points and asks for values, which are computed together with those for other detectors.
-"""
+"""Yields points and asks for values, which are computed together with those for other detectors."""
 
 
 def counts(*conditions: exp.Expr) -> Ask:
@@ -162,7 +161,7 @@ class RowCounter:
         return exp.maybe_parse(self.dialect.path(ref), into=exp.Table, dialect=self.dialect.name)
 
     def differing_rows(self, table: ProfiledTable, reference: Relationship, own: str, other: str) -> int | None:
-        """Return the number of rows whose value differs from that of the row they refer to."""
+        """Return the number of rows whose value differs from that of the row that they refer to."""
         child, parent = (
             exp.alias_(self.path(ref), name, table=True)
             for ref, name in ((reference.child, "c"), (reference.parent, "p"))
@@ -329,7 +328,7 @@ def column_named(name: str) -> exp.Expr:
 def excluded(
     table: ProfiledTable, kind: DecisionKind, column: str, word: str, condition: str, evidence: str, share: float
 ) -> FoundPoint:
-    """Return a point about rows that may or may not count. `word`: what to call the rows, such as `internal`."""
+    """Return a point about rows that may or may not count. `word`: the name for the rows, such as `internal`."""
     what = f"{word} {things(table)}"
     return FoundPoint(
         table.table.ref, kind, (column,), f"Do {what} count?",
@@ -362,7 +361,7 @@ _STAFF: Final = word_set(
 
 
 def is_staff_table(table: ProfiledTable) -> bool:
-    """Return whether the rows of a table are the company's own staff."""
+    """Return whether a table's rows are the company's own employees."""
     return bool(_STAFF & set(table.words[-1:])) or "hr" in tokens(table.table.ref.schema or "")
 
 
@@ -430,7 +429,7 @@ def things(table: ProfiledTable) -> str:
 
 
 def thing(table: ProfiledTable) -> str:
-    """Return the singular noun for a table's row in a sentence."""
+    """Return the singular noun for a row of a table in a sentence."""
     return table.entity.replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""The model calls that describe tables: small tables together, starting with neighbours; wide tables in parts."""
+"""The model calls that describe tables: related small tables together, wide tables in parts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class _Group:
 def _clusters(
     small: dict[TableRef, Piece], neighbours: dict[TableRef, frozenset[TableRef]], limits: Limits
 ) -> list[_Group]:
-    """Return groups of joined tables. Each grows from its first table by the table with most joins into the group."""
+    """Return groups of joined tables. Each starts with one table and grows by the table with most joins to it."""
     waiting = dict(small)
     groups: list[_Group] = []
     while waiting:
@@ -148,16 +148,16 @@ MOST_JOINS: Final = 20
 """The limits for one table: characters, values per column, and joins in each direction."""
 
 BYTES_PER_TOKEN: Final = 3
-"""Deliberately low: English and SQL average about four bytes per token, names and other scripts fewer."""
+"""Bytes per token, deliberately low: English and SQL average about four, names and other scripts fewer."""
 
 
 def estimated_tokens(text: str) -> int:
-    """Return a conservative estimate of the tokens of a text."""
+    """Return a conservative estimate of a text's token count."""
     return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN)
 
 
 def message(tables: Iterable[str]) -> str:
-    """Return the user message, with the tables inside tags."""
+    """Return the user message, with the tables enclosed in tags."""
     return "<tables>\n" + "\n".join(tables) + "\n</tables>\n"
 
 
@@ -174,7 +174,7 @@ def encoded(value: Any) -> str:
 
 
 def table_head(facts: TableContext, label: str, columns: Labels[str]) -> dict[str, Any]:
-    """Return what the model sees of a table besides its columns; of the rows, it sees only the count."""
+    """Return the part of a table that the model sees besides its columns; of the rows, it sees only the count."""
     table = facts.table
     return _filled(
         {
@@ -199,7 +199,7 @@ def table_head(facts: TableContext, label: str, columns: Labels[str]) -> dict[st
 def column_json(
     column: Column, label: str, *, texts: Mapping[str, str], profile: ColumnProfile | None, privacy: Privacy
 ) -> dict[str, Any]:
-    """Return what the model sees of a column. It includes values of rows only if `privacy` is `off`."""
+    """Return the part of a column that the model sees. It includes values of rows only if `privacy` is `off`."""
     return _filled(
         {
             "column": label,
@@ -232,12 +232,12 @@ def statistics(profile: ColumnProfile | None, privacy: Privacy) -> dict[str, Any
 
 
 def column_labels(facts: TableContext) -> Labels[str]:
-    """Return the shown names of a table's columns."""
+    """Return the names shown for a table's columns."""
     return Labels({column.name: column.name for column in facts.table.columns})
 
 
 def table_labels(facts: Iterable[TableContext]) -> Labels[TableRef]:
-    """Return the shown names of tables."""
+    """Return the names shown for tables."""
     return Labels({each.ref: physical_name(each.ref) for each in facts})
 
 
@@ -284,7 +284,7 @@ class Labels(Generic[Thing]):
         return found
 
     def shown(self, thing: Thing) -> str:
-        """Return the name of a thing that the model sees."""
+        """Return the name under which the model sees a thing."""
         return self._shown[thing]
 
     def thing(self, label: str) -> Thing | None:

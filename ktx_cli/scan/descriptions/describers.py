@@ -190,12 +190,12 @@ class _UsageStore:
         self._used: set[CachedAnswer] = set()
 
     def get(self, kind: str, key: str) -> Any | None:
-        """See `EnrichmentStore`."""
+        """Implements `EnrichmentStore`."""
         self._used.add((kind, key))
         return self._store.get(kind, key)
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        """See `EnrichmentStore`."""
+        """Implements `EnrichmentStore`."""
         self._used.add((kind, key))
         self._store.put(kind, key, value)
 
@@ -215,7 +215,7 @@ def kept_answers(database: sqlite3.Connection) -> Answers:
 
 
 class _KeptAnswers:
-    """A read-only store. `default`: what it returns for a missing answer. `missed`: the number of missing answers."""
+    """A read-only store. `default`: the result for a missing answer. `missed`: the number of missing answers."""
 
     def __init__(self, answers: Answers, default: Any = None) -> None:
         self._answers = answers

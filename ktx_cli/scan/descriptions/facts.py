@@ -49,7 +49,7 @@ class KnownTexts:
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """A table with everything a describer knows about it. `profile` is None if it was not sampled.
+    """A table with everything that a describer knows about it. `profile` is None if it was not sampled.
 
     `joins_out` start at the table and `joins_in` end at it; a join of the table to itself is in both.
     """
@@ -79,7 +79,7 @@ class TableContext:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The description of one table. `text` is None if the table needs none, and columns that need none are absent."""
+    """The description of one table. `text` is None if the table needs none; columns that need none are absent."""
 
     ref: TableRef
     hash: str
@@ -124,7 +124,7 @@ def gather_facts(
 
 
 def mappings_in(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the mappings in a list of a manifest entry. People edit shards, so the list may hold anything."""
+    """Return the mappings in a list of a manifest entry. People edit shards, so the list may contain anything."""
     found = entry.get(key)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
@@ -155,7 +155,7 @@ def content_hash(facts: TableContext, version: str) -> str:
 
 
 def structure_hash(table: Table, version: str) -> str:
-    """Return the SHA-256 of a table's structure , comments and `version`."""
+    """Return the SHA-256 of a table's structure, comments and `version`."""
     return sha256_of([version, structure(table)])
 
 
@@ -187,7 +187,7 @@ def _column(column: Column) -> list[Any]:
 
 
 FEW_ROWS: Final = 10
-"""Smaller row counts are all reported in the same way."""
+"""Row counts below this number are all reported the same way."""
 
 MOST_VALUES: Final = 10
 LONGEST_VALUE: Final = 30
@@ -222,7 +222,7 @@ def rows_text(facts: TableContext) -> str:
 
 
 def empty_text(facts: TableContext, profile: ColumnProfile | None) -> str:
-    """Return in words how much of a column is NULL; empty if less than a tenth."""
+    """Return a description of how much of a column is NULL; empty if less than a tenth."""
     if profile is None or not profile.rows:
         return ""
     sample = "" if _complete(facts) else " of a sample"
@@ -297,7 +297,7 @@ def read_descriptions(content: bytes, where: str) -> dict[TableRef, Described]:
 
 
 def record_bytes(record: Iterable[Described]) -> bytes:
-    """Return the file with one sorted line per table and column, for readable diffs."""
+    """Return the file content with one sorted line per table and column, for readable diffs."""
     tables = ",\n".join(_lines(each) for each in sorted(record, key=lambda each: ref_order(each.ref)))
     listed = f"[\n{tables}\n ]" if tables else "[]"
     return f'{{\n "format": {FORMAT},\n "tables": {listed}\n}}\n'.encode("utf-8", "surrogatepass")
@@ -320,7 +320,7 @@ def updated_record(
 
 
 def with_descriptions(entry: Entry, described: Described | None) -> Entry:
-    """Return a generated manifest entry with the texts of a table and its columns, under the key of their source."""
+    """Return a generated manifest entry with the texts of a table and its columns, under the key for their source."""
     if described is None:
         return entry
     key = TEXT_KEYS[described.source]
@@ -398,7 +398,8 @@ def _damaged(where: str, problem: str) -> KtxError:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionInput:
-    """The tables to describe. `profiles`: as the model may see them. `recorded`: descriptions of earlier scans.
+    """The tables to describe. `profiles`: in the form that the model may see. `recorded`: descriptions from earlier
+    scans.
 
     `texts`: reads the texts by people and other tools.
     """
@@ -448,7 +449,7 @@ class DescriptionReport(Record):
         return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} failed" if self.failed else "")
 
     def left_out(self) -> list[str]:
-        """Return what the next run still has to do."""
+        """Return what remains to be done in the next run."""
         tables = f"descriptions of {listing(self.failed)}" if self.failed else ""
         joins = "join proposals" if self.unproposed else ""
         return [each for each in (tables, joins) if each]
@@ -474,7 +475,7 @@ Texts = tuple[Sequence[Described], DescriptionReport]
 
 @dataclass(frozen=True, slots=True)
 class ProposalInput:
-    """The tables to propose joins for. `profiles`: as the model may see them. `record`: of earlier scans."""
+    """The tables to propose joins for. `profiles`: in the form that the model may see. `record`: from earlier scans."""
 
     tables: Sequence[Table]
     profiles: Sequence[TableProfile]
@@ -502,7 +503,7 @@ class Describer(Protocol):
         """Return the proposed joins, or the recorded ones if there are no newer ones."""
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return new and earlier descriptions. A table without one keeps its old text."""
+        """Return new and earlier descriptions. A table without a new one keeps its old text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Descriptions by the model: the requests for each table, the answers, and what is still missing."""
+"""Descriptions by the model: the requests for each table, the answers, and the missing parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.batches import Labels, Piece
 
 FRAME_TOKENS: Final = 30
-"""The tokens of `describe_table`and of a table's brackets and line endings."""
+"""The tokens of `describe_table` and of a table's brackets and line endings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ MAX_FAILED_CALLS: Final = 10
 """The number of failed calls without any old or new answer after which ktx makes no more calls."""
 
 Progress = Callable[[int, int], None]
-"""Takes the number of finished tables and the total."""
+"""Receives the number of finished tables and the total."""
 
 
 @dataclass(slots=True)
@@ -352,7 +352,7 @@ def is_of_one_call(error: LlmError) -> bool:
 
 
 def error_of_call(error: Exception) -> LlmError | None:
-    """Return the error of a call if it affects only that call, as unexpected errors do; else None."""
+    """Return a call's error if it affects only that call, as unexpected errors do; else None."""
     if isinstance(error, LlmError):
         return error if is_of_one_call(error) else None
     if ends_more(error):
@@ -479,7 +479,7 @@ class ParsedAnswer:
 def read_answer(
     answer: DescribeAnswer, call: tuple[Piece, ...], tables: Labels[TableRef], columns: Mapping[TableRef, Labels[str]]
 ) -> ParsedAnswer:
-    """Return the requested texts in an answer; the first of two for the same thing."""
+    """Return the requested texts in an answer; if there are two for one thing, the first."""
     found = {piece.ref: PieceTexts(piece) for piece in call}
     parsed = ParsedAnswer(list(found.values()))
     for table in answer.tables:

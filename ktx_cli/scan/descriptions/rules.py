@@ -242,14 +242,14 @@ def is_linked(facts: TableContext, column: Column) -> bool:
 
 
 def is_measure(facts: TableContext, column: Column) -> bool:
-    """Return whether a column is a number that is named like an amount, and not a key."""
+    """Return whether a column is a number with a name like that of an amount, but not a key."""
     if column.type is not SemanticType.NUMBER or is_linked(facts, column):
         return False
     return bool(_MEASURES.intersection(tokens(column.name)))
 
 
 def unit(facts: TableContext, column: Column) -> str | None:
-    """Return the unit that a name ends with (`in cents` for `total_cents`), or None if it is not certain."""
+    """Return the unit that a name ends with (`in cents` for `total_cents`), or None if it is uncertain."""
     words = tokens(column.name)
     if column.type is not SemanticType.NUMBER or len(words) < 2 or is_linked(facts, column):
         return None
@@ -260,7 +260,7 @@ def unit(facts: TableContext, column: Column) -> str | None:
 
 
 def is_code(facts: TableContext, column: Column) -> bool:
-    """Return whether a column is named like a status, a type or a code, and can be one."""
+    """Return whether a column has a name like that of a status, a type or a code, and can be one."""
     if column.type not in (SemanticType.STRING, SemanticType.NUMBER) or is_linked(facts, column):
         return False
     words = tokens(column.name)
@@ -268,12 +268,12 @@ def is_code(facts: TableContext, column: Column) -> bool:
 
 
 def is_flag(column: Column) -> bool:
-    """Return whether a column is named like a flag."""
+    """Return whether a column has a name like that of a flag."""
     return bool(_FLAGS.intersection(tokens(column.name)[:1] + tokens(column.name)[-1:]))
 
 
 def date_text(column: Column) -> str:
-    """Return what a column's type says about time, or an empty string."""
+    """Return what a column's type implies about time, or an empty string."""
     native = column.native_type
     if column.type is not SemanticType.TIME:
         return ""

@@ -29,7 +29,7 @@ class Additive(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdditiveColumn:
-    """A column that may be summed. `unit`: a currency, or a unit of time or distance, that its name states."""
+    """A column that may be summed. `unit`: the currency, or unit of time or distance, that its name states."""
 
     kind: Additive
     unit: str | None = None
@@ -178,7 +178,7 @@ _WHOLE_WORDS: Final = word_set(
 """Words that end in a vocabulary word but are not compounds of it."""
 
 _FEWEST_AMOUNTS: Final = 30
-"""The number of distinct values above which a discount or tax, if some exceed 1, is an amount: rates have few."""
+"""The number of distinct values from which a discount or tax is an amount if some values exceed 1; rates have few."""
 
 
 def additive(

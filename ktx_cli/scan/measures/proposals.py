@@ -29,7 +29,7 @@ from ktx_cli.scan.shards import declared_relationships
 from ktx_cli.warehouses import Column, Dialect, SemanticType, Table, TableKind, TableRef, allowed_values
 
 MIN_ROWS = 50
-"""A smaller table is a lookup table, or too small to judge."""
+"""The minimum number of rows in a fact table; a smaller table is a lookup table, or too small to judge."""
 
 MIN_ENTITIES = 20
 """The minimum size of a referenced table; a smaller one is a lookup table, and counts of its used rows are useless."""
@@ -38,7 +38,7 @@ MOST_SUMS, MOST_ENTITIES, MOST_RATES, MOST_STATUS_RATES = 8, 4, 4, 3
 """The maximum number of proposed measures of one kind per table."""
 
 MOST_WORDS = 4
-"""The maximum number of words of a table name in measure names; longer names are shortened to their last words."""
+"""The maximum number of words from a table name in measure names; longer names are shortened to their last words."""
 
 MOST_NULLS = 0.95
 """The maximum share of NULLs in a column that gets a measure."""
@@ -62,7 +62,7 @@ _ENTITIES: Final = frozenset(
 """Concepts for tables whose numbers describe a thing and are not additive: a product's cost, a car's seats."""
 
 _THINGS: Final = frozenset({"store", "product", "vehicle"})
-"""Concepts for tables whose flags say what a thing is rather than what happened to it."""
+"""Concepts for tables whose flags describe a thing rather than an event."""
 
 _LOOKUPS: Final = frozenset({"region", "place", "class", "state", "money", "calendar"})
 """Concepts for tables that other tables only refer to."""
@@ -89,7 +89,7 @@ _LINES: Final = word_set("item items line lines detail details position position
 _COUNTED_EVENTS: Final = word_set(
     "clicks impressions conversions views pageviews visits sessions installs downloads opens signups orders"
 )
-"""Columns with event counts. A table with two of them has one row per day or campaign, which nobody counts."""
+"""Columns with event counts. A table with two of them has one row per day or campaign, whose rows are not counted."""
 
 _FLAG_PREFIXES: Final = word_set("is has was had did can flag ist hat")
 _NO_RATES: Final = word_set(
@@ -104,7 +104,7 @@ A state describes the present, so its share of the rows of an earlier month says
 """
 
 _STATUS: Final = word_set("status state stage outcome result resolution statut zustand estado stato")
-"""Words for columns that say how far a row got."""
+"""Words for columns that state a row's progress."""
 
 _OUTCOMES: Final = listed(
     "cancelled canceled returned refunded failed rejected declined lost voided void bounced disqualified abandoned"
@@ -191,7 +191,9 @@ def profiled_tables(
 
 @dataclass(frozen=True)
 class ProfiledTable:
-    """A table with its profile. `words`: of its name. `key`: its primary key. `references`: from it to other tables."""
+    """A table with its profile. `words`: the words in its name. `key`: its primary key. `references`: those to other
+    tables.
+    """
 
     table: Table
     profile: TableProfile
@@ -201,7 +203,7 @@ class ProfiledTable:
 
     @property
     def name(self) -> str:
-        """The name of the table."""
+        """The table's name."""
         return self.table.ref.name
 
     @cached_property
@@ -211,7 +213,7 @@ class ProfiledTable:
 
     @cached_property
     def profiles(self) -> Mapping[str, ColumnProfile]:
-        """Column -> its profile."""
+        """Column -> the column's profile."""
         return {each.name: each for each in self.profile.columns}
 
     @cached_property
@@ -250,7 +252,7 @@ class ProfiledTable:
 
     @cached_property
     def happens(self) -> bool:
-        """Whether the table's rows are events with a time of their own."""
+        """Whether the table's rows are events that have their own time."""
         if not self.is_event or not self.times:
             return False
         return self.words[-1] in _EVENTS or bool(set(self.times) - self.audit_times)
@@ -422,7 +424,7 @@ def _has_several_currencies(table: ProfiledTable) -> bool:
 
 
 def _sum_names(table: ProfiledTable, words: Sequence[str], kind: Additive) -> Iterator[str]:
-    """Yield names for the sum of a column with these words, best name first."""
+    """Yield names for the sum of a column with these words, starting with the best."""
     named = counted_words(tuple(words)) or words
     spelled = [_SPELLED_OUT.get(word, word) for word in named if not word.isdigit()] or list(words)
     base = [word for word in spelled if word not in _PLAIN_TOTALS]
@@ -521,7 +523,7 @@ def plural_of(words: Sequence[str]) -> str:
 
 
 def _rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
-    """Yield the share of rows with a flag, for each boolean column that has both values.
+    """Yield the share of rows with a flag, for each boolean column with both values.
 
     A flag of a shop, a product or a vehicle is an attribute that questions filter by.
     """

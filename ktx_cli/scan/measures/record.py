@@ -17,7 +17,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class ProposedMeasure:
-    """A measure that a scan proposes. `columns`: the columns that `expr` reads; without any of them, the measure is
+    """A measure that a scan proposes. `columns`: the columns that `expr` reads; if any is missing, the measure is
     removed.
 
     `reason`: the evidence, in one sentence.
@@ -63,7 +63,7 @@ def with_proposals(entry: Entry, measures: tuple[ProposedMeasure, ...]) -> Entry
 
 
 def proposals_bytes(proposals: Proposals) -> bytes:
-    """Return the file, with one line per measure, sorted by table."""
+    """Return the file content, with one line per measure, sorted by table."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     tables = []
     for ref in sorted(proposals, key=ref_order):

@@ -42,7 +42,7 @@ from ktx_cli.warehouses import (
 )
 
 TOP_VALUES = 10
-"""The number of values, most frequent first, in a profile."""
+"""The number of most frequent values that a profile contains."""
 
 _KINDS: Final[Mapping[type, ValueKind]] = {
     bool: ValueKind.BOOLEAN,
@@ -104,7 +104,7 @@ def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozens
 
 
 def unsampled(table: Table, why: Unsampled, problem: str = "", kind: ValueKind = ValueKind.OPAQUE) -> SampledTable:
-    """Return the profile of a table that was not sampled. `problem`: the error of the database."""
+    """Return the profile of a table that was not sampled. `problem`: the database error."""
     columns = tuple(ColumnProfile(column.name, kind, 0) for column in table.columns)
     counted = (SampleMethod.HEAD, 0, table.row_estimate, False)
     return SampledTable(TableProfile(table.ref, *counted, columns, problem=problem or PROBLEMS[why], unsampled=why))
@@ -220,7 +220,7 @@ def _trimmed(text: str) -> str:
 
 
 class Unsampled(StrEnum):
-    """Why a table has no sample.
+    """The reason why a table has no sample.
 
     `failed`: a bug in ktx. `not_read`: a view or foreign table that `scan.views` excludes. `out_of_time`:
     `scan.budget.seconds` was used up. `error`: the database returned an error.

@@ -26,7 +26,7 @@ from ktx_cli.warehouses import SampleMethod, TableRef
 
 
 class MatchKind(StrEnum):
-    """How a value matches the search text, best first."""
+    """How a value matches the search text, from best to worst."""
 
     EXACT = "exact"
     CASE = "case"
@@ -75,7 +75,7 @@ class ValueMatches:
 
 @dataclass(frozen=True, slots=True)
 class StoredResults:
-    """The results of a scan for the next one: everything derived from row values.
+    """The results that a scan leaves for the next one: everything derived from row values.
 
     `fingerprint`: of data and settings. `hints`: their digest. `relationships`: the inferred ones as JSON. `known`: the
     digest of the record that they became. `measures` and `decisions`: the proposals with this record, in the format of
@@ -128,7 +128,7 @@ def save_values(
 
 
 def save_results(database: sqlite3.Connection, connection: str, results: StoredResults) -> None:
-    """Store the results for the stored profiles, which are deleted together."""
+    """Store the results that belong to the stored profiles, which are deleted together."""
     with transaction(database):
         database.execute(
             "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)",

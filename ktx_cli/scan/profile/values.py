@@ -154,7 +154,7 @@ def _cut(value: Any, length: int) -> Any:
 
 
 COLUMNS_AT_ONCE = 40
-"""The number of columns per statement. SQLite limits unions to 500 parts and rows to the same width."""
+"""The number of columns per statement. SQLite limits both the parts of a union (500) and the width of rows."""
 
 Counts = dict[Any, int]
 """Value -> its row count."""

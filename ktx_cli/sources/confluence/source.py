@@ -36,13 +36,13 @@ class ConfluenceSource(DocumentSource):
         self._sleep = sleep
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the changes since the last fetch. Raises `SourceError` or `NotReadyError`, and then nothing changes."""
+        """Read the changes since the last fetch. After a `SourceError` or `NotReadyError`, nothing has changed."""
         site = _site(entry, context)
         with HttpClient(site, stopped=context.stopped, emit=context.emit, sleep=self._sleep) as client:
             return _read(ConfluenceApi(client), entry, PageFetch(context, site.base_url, entry.max_pages))
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Source`."""
+        """Implements `Source`."""
         site = _site(entry, context)
         with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
             space = next(ConfluenceApi(client).spaces(entry.space_keys), None)
@@ -53,7 +53,7 @@ class ConfluenceSource(DocumentSource):
         return f"Confluence at {site.base_url}, with space {space.get('key')}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit per page, with small pages below one parent combined."""
+        """Return one unit per page, with small pages under the same parent combined."""
 
         def depends(raw: RawFile) -> Iterable[str]:
             path = _path(_parent_in(raw))
@@ -179,7 +179,7 @@ Thing = Mapping[str, Any]
 
 
 class ConfluenceApi:
-    """Confluence's objects."""
+    """Confluence API objects."""
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client

@@ -53,7 +53,7 @@ _TEST_SETTINGS: Final = frozenset({"where", "limit", "enabled"})
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Converts nodes into items for the shards, and collects the columns that their tests refer to in `references`."""
+    """Converts nodes into items for the shards, and collects in `references` the columns that their tests refer to."""
 
     project: Project
     context: ProjectContext
@@ -224,7 +224,7 @@ class _Reader:
             self._report.dropped(label, "it contains nothing that questions can use", place)
 
     def _constraints(self) -> None:
-        """Read the constraints of the whole table. Constraints of one column are read as those of the column."""
+        """Read the constraints of the whole table. Constraints on one column count as column constraints."""
         item = self._node.item
         for index, constraint in enumerate(item.listed("constraints")):
             columns = constraint.get("columns") if isinstance(constraint, Mapping) else None
@@ -310,7 +310,7 @@ def add_joins(
     wanted: Wanted,
     report: Report,
 ) -> None:
-    """Add the joins for references, on both tables like a scan, or once in a single table's file."""
+    """Add the joins for references: to both tables, as a scan does, or once in a file for one table."""
     for each in references:
         target = tables.get(each.to)
         why = _why_not(each, target, wanted)
@@ -353,7 +353,7 @@ def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
 
 
 def _is_there(each: Reference, field: str, target: LayerTable, owned: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether another join connects the two tables by these columns, from either side and with any alias."""
+    """Return whether another join connects the two tables on these columns, from either side and with any alias."""
     sides = ((each.table, target.source, (each.column, field)), (target, each.table.source, (field, each.column)))
     for table, other, pair in sides:
         steps = ("tables", table.source.name, "joins", join_step(_join(other, pair, MANY)))

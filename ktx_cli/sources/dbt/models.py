@@ -14,7 +14,7 @@ from ktx_cli.sources.dbt.templates import Rendered, Texts, rendered
 from ktx_cli.sources.table_texts import LayerTable
 
 PASSED_ON: Final = ("ephemeral", "view", "")
-"""Materializations that do not keep their own rows: if they filter rows, all dependent models lack them."""
+"""Materializations that do not keep their own rows: rows that they filter are missing from all dependent models."""
 
 EPHEMERAL_CTE: Final = "__dbt__cte__"
 """The names that dbt gives to the CTEs of ephemeral models."""
@@ -81,7 +81,7 @@ class _Reader:
         self.found: dict[Relation, SqlModel] = {}
 
     def read(self, node: Node) -> None:
-        """Read the SQL of a node."""
+        """Read a node's SQL."""
         query, table = node.query, self._tables.get(node.relation)
         assert query is not None
         connection = self._connection(node)
@@ -96,7 +96,7 @@ class _Reader:
         self.found[node.relation] = SqlModel(node, query.path, connection, dialect, text, facts, table)
 
     def _connection(self, node: Node) -> str:
-        """Return the connection of the model's table, else the one with most of the relations that the model reads."""
+        """Return the connection of the model's table, or else of most of the relations that the model reads."""
         if node.relation in self._tables:
             return self._tables[node.relation].connection
         counts: Counter[str] = Counter()

@@ -57,7 +57,7 @@ _WRITTEN: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProjectPaths:
-    """The folders of one dbt project. `root`: its own folder in the source, to which all others are relative.
+    """The folders of one dbt project. `root`: its own folder in the source; all others are relative to it.
 
     `definitions`, `docs`: folders with YAML and Markdown; the empty one is the whole project. `written`: folders that
     dbt writes. `queries`: folders of models and snapshots. `code`: folders of other SQL.
@@ -100,7 +100,7 @@ class ProjectPaths:
         return any(_is_below(inner, folder) for folder in self.written)
 
     def names(self, inner: str) -> bool:
-        """Return whether the settings include the folder of a file. The README of the project is always included."""
+        """Return whether the settings include a file's folder. The project's README is always included."""
         if inner.endswith(SQL):
             return any(_is_below(inner, each) for each in self.queries) and not any(
                 _is_below(inner, each) for each in self.code
@@ -168,7 +168,7 @@ def _belongs(path: str, projects: list[ProjectPaths]) -> bool:
 
 
 def _paths(value: Any, default: str | None) -> tuple[str, ...]:
-    """Return normalized folders. A path with Jinja, which only dbt can resolve, may be any folder of the project."""
+    """Return normalized folders. A path with Jinja, which only dbt can resolve, may be any folder in the project."""
     if value is None:
         return () if default is None else (default,)
     listed = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
@@ -237,12 +237,12 @@ _MOST_CODE: Final = 100_000
 """The maximum length of the compiled SQL that is kept per model."""
 
 _VOLATILE: Final = re.compile(r"run_started_at|invocation_id|modules\.|env_var|thread_id|flags\.")
-"""Functions whose compiled SQL differs from run to run. It is not kept, so that an unchanged project stays unchanged.
+"""Functions whose compiled SQL differs from run to run. It is not stored, so that an unchanged project stays unchanged.
 """
 
 
 def reduced(content: bytes, where: str) -> bytes:
-    """Return the kept part of a manifest; the same project gives the same bytes.
+    """Return the kept part of a manifest; equal projects give equal bytes.
 
     Raises `ConfigError` for an invalid file, or one with an unsupported old version.
     """
@@ -334,7 +334,7 @@ _KINDS: Final = {"models": "model", "seeds": "seed", "snapshots": "snapshot"}
 
 @dataclass(frozen=True, slots=True)
 class QueryFile:
-    """The SQL file of a model or a snapshot. `rendered`: as far as it can be resolved without its dialect."""
+    """The SQL file of a model or a snapshot. `rendered`: the SQL as far as it can be resolved without the dialect."""
 
     path: str
     name: str
@@ -374,7 +374,7 @@ class Node:
 
     @property
     def shown(self) -> str:
-        """Its name in reports."""
+        """The object's name in reports."""
         return ".".join(self.relation[1:])
 
 
@@ -424,7 +424,7 @@ def _queries(texts: Mapping[str, str], jinja: Texts) -> dict[str, QueryFile]:
 
 
 def is_yaml(path: str) -> bool:
-    """Return whether a file is YAML, judging by its name."""
+    """Return whether a file is YAML, based on its name."""
     return path.endswith((".yml", ".yaml"))
 
 

@@ -68,7 +68,7 @@ def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projec
 
 
 def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedConvention]:
-    """Yield what a project's variables state about its time zone and fiscal year."""
+    """Yield a project's conventions on time zone and fiscal year, as stated by its variables."""
     paths = [path for path in snapshot.files if PurePosixPath(path).name in dbt.PROJECT_FILES]
     if paths:
         path = min(paths, key=lambda each: (each.count("/"), each))
@@ -76,7 +76,7 @@ def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedCon
 
 
 def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[Relation, LayerTable], list[_Missed]]:
-    """Return relation -> table for relations with exactly one table; other relations are reported and returned."""
+    """Return relation -> table for relations with exactly one table; the others are reported and returned as well."""
     found: dict[Relation, LayerTable] = {}
     missed: list[_Missed] = []
     for node in project.nodes:
@@ -131,7 +131,7 @@ def _named_by_semantic_models(project: dbt.Project) -> set[Relation]:
 def _left(
     project: dbt.Project, snapshot: Snapshot, report: Iterable[Fidelity], models: Iterable[SqlModel]
 ) -> Iterable[str]:
-    """Yield what a language model would add."""
+    """Yield descriptions of the content that a language model would add."""
     for exposure in project.exposures:
         kind = exposure.text("type") or "exposure"
         label = exposure.text("label") or exposure.text("name") or "?"
@@ -164,7 +164,7 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
 
 
 def handled(snapshot: Snapshot, report: Iterable[Fidelity], notes: Mapping[str, str]) -> frozenset[str]:
-    """Return the files that have nothing for agents to do: settings, fully projected YAML, and SQL without rules."""
+    """Return the files that leave nothing for agents to do: settings, fully projected YAML, and SQL without rules."""
     open_files = losses(report)
     return frozenset(
         path

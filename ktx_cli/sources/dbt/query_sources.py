@@ -1,4 +1,4 @@
-"""Models that dbt does not materialize (ephemeral and disabled ones), as semantic layer sources with `sql`."""
+"""Models that dbt does not materialize (ephemeral or disabled), as semantic-layer sources with `sql`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _errors(
 
 @dataclass(slots=True)
 class _Compiler:
-    """Compiles the models of one connection to queries over scanned tables."""
+    """Compiles a connection's models to queries on scanned tables."""
 
     connection: str
     project: Project
@@ -141,7 +141,7 @@ class _Compiler:
         self.layer = model_without_ours(self.context, self.connection)
 
     def document(self, model: SqlModel) -> dict[str, Any]:
-        """Return the source definition for a model. Raises `_Unfit` if there is none."""
+        """Return the source definition for a model. Raises `_Unfit` if no definition is possible."""
         name = model.node.shown
         alike = next((each for each in self.layer.sources if each.casefold() == name.casefold()), None)
         if alike is not None:
@@ -171,7 +171,7 @@ class _Compiler:
             raise _Unfit("its columns are unknown")
 
     def _tree(self, model: SqlModel, *, typed: bool) -> tuple[Any, dict[Relation, LayerTable]]:
-        """Return the query over tables, with CTEs for models without a table, and the tables.
+        """Return the query on tables, with CTEs for models without a table, and the tables.
 
         `typed`: give each table a plain name under which `_schema` has its columns.
         """
@@ -330,7 +330,7 @@ class _Compiler:
 
 
 _MORE_ROWS: Final = ("joins", "laterals", "group", "pivots", "connect", "match")
-"""Clauses that make the rows of a SELECT differ from those of the table that it reads."""
+"""Clauses that make the rows of a SELECT differ from the rows of the table that it reads."""
 
 
 def _kept_key(query: Any, around: Mapping[str, tuple[Any, Any]], key_of: Callable[[Any], list[str]]) -> list[str]:

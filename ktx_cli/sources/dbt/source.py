@@ -45,7 +45,7 @@ class DbtSource(Source):
         return _with_reduced(snapshot, context)
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Source`."""
+        """Implements `Source`."""
         origin = self._origin(entry, context)
         return check_files(origin, context, functools.partial(self._lack, entry, origin))
 
@@ -100,7 +100,7 @@ MOST_QUERIES: Final = 60
 MOST_PEERS: Final = 200
 _MOST_NOTES: Final = 40
 _MOST_CHARACTERS: Final = 40_000
-"""The maximum number of characters in the notes of a unit."""
+"""The maximum length of a unit's notes."""
 
 
 def units(snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
@@ -167,7 +167,7 @@ def _described_by(snapshot: Snapshot, readable: Iterable[str]) -> dict[str, str]
 
 
 def _peers(path: str, readable: Iterable[str]) -> tuple[str, ...]:
-    """Return the files nearest to another: those that share the most folders with it."""
+    """Return the files nearest to a file: those that share the most folders with it."""
     others = sorted((each for each in readable if each != path), key=lambda each: _distance(path, each))
     return tuple(sorted(others[:MOST_PEERS]))
 
@@ -205,7 +205,7 @@ class _Notes:
 
 
 def note(path: str, lost: Iterable[Fidelity]) -> str:
-    """Return the notes for a file: content that no rule could place."""
+    """Return the notes on a file: content that no rule could place."""
     several = list(lost)
     if not several:
         return ""

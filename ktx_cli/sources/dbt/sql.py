@@ -1,4 +1,4 @@
-"""Extract facts from the SQL of a dbt model: filters, CASE mappings, fallbacks, comments, and column origins."""
+"""Extract facts from a dbt model's SQL: filters, CASE mappings, fallbacks, comments, and column origins."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Rule:
 
     @property
     def shown(self) -> str:
-        """The rule in words, with its SQL."""
+        """A description of the rule, with its SQL."""
         where = f" (in `{self.scope}`)" if self.scope else ""
         column = f"`{self.column}`" if self.column else "a value"
         return {
@@ -134,7 +134,7 @@ Columns = Mapping[Relation, tuple[str, ...]]
 
 
 def parse_query(sql: str, dialect: str) -> Any:
-    """Return the tree of the single query in a text. Raises `ValueError` if none or too deeply nested."""
+    """Return the tree of the single query in a text. Raises `ValueError` if missing or too deeply nested."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -157,7 +157,7 @@ def parse_query(sql: str, dialect: str) -> Any:
 def read_facts(
     name: str, path: str, rendered: Rendered, dialect: str, columns: Columns | None = None, own: str = ""
 ) -> ModelFacts:
-    """Return the facts in a model's SQL. Never raises an error because of the content of a file.
+    """Return the facts in a model's SQL. Never raises an error because of a file's content.
 
     `columns`: the columns of the relations that it refers to. `own`: the name of the model's own table, whose
     conditions concern incremental runs.
@@ -188,7 +188,7 @@ def read_facts(
 
 
 def query_lines(sql: str, dialect: str) -> list[str]:
-    """Return the facts about a query's rows and columns in words with SQL, or nothing if the query cannot be read."""
+    """Return the facts about a query's rows and columns in words, with SQL, or nothing if the query cannot be read."""
     facts = read_facts("", "", Rendered(sql), dialect)
     computed = {column.name for column in facts.columns if column.expression}
     rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
@@ -307,7 +307,7 @@ class _Reader:
         return Rule(RuleKind.LATEST, text, scope, _line(on))
 
     def _values(self, projection: Any, scope: str) -> Iterator[Rule]:
-        """Yield the outermost mappings and fallbacks of an output column."""
+        """Yield the outermost mappings and fallbacks in an output column."""
         stack = [projection]
         while stack:
             node = stack.pop()
@@ -325,7 +325,7 @@ class _Reader:
         return one_line(self._rendered.shown(sql).replace("`", '"'), _LONGEST_TEXT)
 
     def grain(self) -> tuple[str, ...]:
-        """Return the columns by which the rows of the query are grouped."""
+        """Return the columns by which the query's rows are grouped."""
         query = self._tree
         while isinstance(query, exp.Subquery):
             query = query.this
@@ -474,7 +474,7 @@ def _conditions(node: Any) -> list[Any]:
 
 
 def _is_key(condition: Any) -> bool:
-    """Return whether a join condition compares a column of one side with a column of the other."""
+    """Return whether a join condition compares a column on one side with a column on the other."""
     if isinstance(condition, exp.Boolean):
         return True
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):

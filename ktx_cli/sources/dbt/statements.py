@@ -75,7 +75,7 @@ def _is_table(parts: tuple[str, ...], point: FoundPoint) -> bool:
 
 
 def _renamed(model: SqlModel, wanted: set[str]) -> Iterator[Statement]:
-    """Yield the dates of a point that a model exposes under another name, such as `day`."""
+    """Yield a point's dates that a model exposes under another name, such as `day`."""
     for column in model.facts.columns:
         for _, origin in column.origins:
             if origin in wanted and not column.expression and column.name not in wanted:

@@ -22,7 +22,7 @@ _JINJA: Final = ("{{", "{%", "{#")
 
 
 class Texts:
-    """Renders texts. `docs`: doc block by name. `variables`: values of `var()`. `target`: the `target.name`."""
+    """Renders texts. `docs`: doc blocks by name. `variables`: values of `var()`. `target`: the `target.name`."""
 
     def __init__(self, docs: Mapping[str, str], variables: Mapping[str, Any], target: str | None = None) -> None:
         self._docs, self.variables, self._target = docs, variables, target
@@ -50,7 +50,7 @@ class Texts:
         raise UnresolvedError(f"only dbt can resolve `{call.shown}`")
 
     def variable(self, call: Call) -> Any:
-        """Return the value of the variable in a `var` call. Raises `UnresolvedError` if it has none."""
+        """Return the value of the variable in a `var` call. Raises `UnresolvedError` if it has no value."""
         name = call.argument(0, "name")
         value = self.variables.get(name) if isinstance(name, str) else None
         value = call.argument(1, "default") if value is None else value
@@ -250,7 +250,7 @@ _CONSTANTS: Final = {"true": True, "false": False, "none": None, "True": True, "
 
 
 class _Unknown(Exception):
-    """An expression whose value only dbt knows."""
+    """Raised for an expression whose value only dbt knows."""
 
 
 @dataclass(slots=True)
@@ -439,7 +439,7 @@ class _Reader:
             raise _Unknown from None
 
     def _value(self, node: ast.expr) -> Any:
-        """Return the value of an expression. Raises `_Unknown` for what only dbt knows."""
+        """Return the value of an expression. Raises `_Unknown` if only dbt knows the value."""
         if isinstance(node, ast.BoolOp):
             return self._any_or_all(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):

@@ -33,7 +33,7 @@ _LEFT_OUT: Final = frozenset(("node_modules",))
 
 @dataclass(slots=True)
 class Found:
-    """Files by path, sorted, and the skipped files. `complete`: nothing that was there before can be missing."""
+    """Files by path, sorted, and the skipped files. `complete`: no previous file can be missing by mistake."""
 
     files: dict[str, RawFile] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
@@ -80,7 +80,7 @@ class _Walk:
         return self._paths
 
     def take(self, path: str, outcome: RawFile | StorageError) -> None:
-        """Add a file that could be read, and report one that could not."""
+        """Add a readable file, or report an unreadable one."""
         if isinstance(outcome, RawFile):
             self.found.files[path] = outcome
         else:
@@ -205,7 +205,7 @@ class Unread:
         self._paths: list[str] = []
 
     def note(self, path: str) -> None:
-        """Note a file."""
+        """Record a file."""
         if not PurePosixPath(path).name.startswith("."):
             self._paths.append(path)
 
@@ -236,7 +236,7 @@ _OF_SOFTWARE: Final = (
 
 
 class DocumentsSource(DocumentSource):
-    """The driver `documents`. Raises `SourceError` if the folder does not exist, `GitError` for its repository."""
+    """The driver `documents`. Raises `SourceError` if the folder does not exist, `GitError` for a repository."""
 
     kind: ClassVar[str] = "files"
     skills: ClassVar[tuple[str, ...]] = ("documents_ingest", "wiki_capture")
@@ -249,7 +249,7 @@ class DocumentsSource(DocumentSource):
         return _snapshot(found, entry.path, context)
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Source`."""
+        """Implements `Source`."""
         if getattr(entry, "repo_url", None):
             from ktx_cli.sources.git import check_files
 

@@ -20,7 +20,7 @@ class LookerMappings(Block):
 
 
 class LookerConnection(SourceConnection):
-    """A Looker instance, read over its API."""
+    """A Looker instance, read through its API."""
 
     driver: Literal["looker"] = setting(REQUIRED, "Looker.")
     base_url: WebAddress = setting(

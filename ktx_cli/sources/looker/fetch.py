@@ -122,7 +122,7 @@ _TILE_KEYS: Final = ("id", "title", "subtitle_text", "note_text", "body_text", "
 _JOIN_KEYS: Final = ("name", "relationship", "type", "sql_on", "foreign_key", "view_label")
 
 Targets = Mapping[tuple[str, str], Target]
-"""Model and explore -> the explore's table."""
+"""Model and explore -> the table that the explore reads."""
 
 
 def explore_path(model: str, explore: str) -> str:
@@ -299,7 +299,7 @@ class _Fetch:
             self._gathered.report(done, len(named))
 
     def _explore(self, model: str, explore: str) -> Document | None:
-        """Return an explore, or None if it cannot be read or its connection is skipped."""
+        """Return an explore, or None if it cannot be read or if its connection is skipped."""
         path = explore_path(model, explore)
         try:
             answer = self._api.explore(model, explore)
@@ -417,7 +417,7 @@ _Result = TypeVar("_Result")
 
 
 class Looker:
-    """A Looker client; call `login` first. An expired token is renewed, once per request."""
+    """A Looker client; call `login` first. An expired token is renewed once per request."""
 
     def __init__(self, client: HttpClient, client_id: str, client_secret: str) -> None:
         self._client = client
@@ -582,7 +582,7 @@ def rounded(count: object) -> int:
 
 
 def read_usage(looker: Looker) -> dict[str, dict[str, Usage]]:
-    """Return kind (`dashboards`, `explores`, `looks`) -> id -> usage. The id of an explore is `model::explore`."""
+    """Return kind (`dashboards`, `explores`, `looks`) -> ID -> usage. An explore's ID is `model::explore`."""
     return {
         "dashboards": _by_id(looker, ["dashboard.id"]),
         "explores": _by_id(looker, ["query.model", "query.view"]),

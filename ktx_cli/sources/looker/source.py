@@ -76,7 +76,7 @@ class ProposedMeasure(Record):
 
 @dataclass(frozen=True, slots=True)
 class ProposedSegment(Record):
-    """A filter of the query. `expr` is None if it has no unambiguous SQL, such as a relative date."""
+    """A filter in the query. `expr` is None if it has no unambiguous SQL, such as a relative date."""
 
     name: str
     field: str
@@ -86,7 +86,7 @@ class ProposedSegment(Record):
 
 @dataclass(frozen=True, slots=True)
 class Proposal(Record):
-    """`table`: parts of the table's name, set only if it is known. `dimensions` are fields of Looker."""
+    """The proposal for a query. `table`: the parts of the table's name, if known. `dimensions` are fields in Looker."""
 
     source: str
     connection: str | None
@@ -238,7 +238,7 @@ def _plain(field: str) -> str:
 
 
 def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
-    """Write the texts. The meaning of measures, dashboards and looks is left to a model."""
+    """Write the texts. A model handles the meaning of measures, dashboards and looks."""
     texts: dict[str, list[TableText]] = {}
     for path in [path for path in snapshot.files if path.startswith("explores/")]:
         for connection, text in _texts(json.loads(snapshot.files[path].read()), path):
@@ -254,7 +254,7 @@ def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
 
 
 def _texts(explore: Mapping[str, Any], raw: str) -> Iterator[tuple[str, TableText]]:
-    """Yield connection and texts for the tables of an explore: its own table first, then joined tables."""
+    """Yield the connection and texts for the tables of an explore: its own table first, then joined tables."""
     own = str(explore.get("view_name") or explore["name"])
     targets = {own: Target.stored(explore.get("target"))}
     for join in explore["joins"]:
@@ -312,7 +312,7 @@ class LookerSource(Source):
             return fetching.fetch(entry, context, api, api.site.base_url)
 
     def check(self, entry: LookerConnection, context: FetchContext) -> str:
-        """See `Source`."""
+        """Implements `Source`."""
         with self._api(entry, context) as api:
             api.login()
             return f"Looker at {api.site.base_url}"
@@ -396,7 +396,7 @@ def _dependencies(queries: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> t
 
 
 def _why_not(targets: Iterable[Target]) -> str:
-    """Return why nothing may be written into the semantic layer, if the tables of all queries are unknown."""
+    """Return why nothing may be written to the semantic layer, if the tables of all queries are unknown."""
     reasons: list[str] = []
     for target in targets:
         if target.why is None:

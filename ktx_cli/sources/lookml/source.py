@@ -76,7 +76,7 @@ class LookMlSource(Source):
         return snapshot
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Source`."""
+        """Implements `Source`."""
         origin = _origin(entry, context)
         return check_files(origin, context, functools.partial(_lack, origin))
 
@@ -213,7 +213,7 @@ INERT: Final = IRRELEVANT | {UNKNOWN_TABLE}
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
-    """Return what the rules could not use, by file, if an agent may do better."""
+    """Return the parts that rules could not use but agents may, by file."""
     found: dict[str, list[Fidelity]] = {}
     for each in report:
         if each.kind is not Kind.KEPT and each.why not in INERT:
@@ -224,7 +224,7 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
 def units(
     files: ProjectFiles, changes: Changes, done: frozenset[str], report: Iterable[Fidelity], foreign: Mapping[str, str]
 ) -> tuple[WorkUnit, ...]:
-    """Return the units for what changed. `foreign`: model of another database -> why it may define nothing."""
+    """Return the units for the changes. `foreign`: model for another database -> why it may not define anything."""
     notes = losses(report)
     made: list[WorkUnit] = []
 
@@ -268,7 +268,7 @@ class LookModel:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """`models` sorted by path. `owned`: model path -> its own files: itself, and files that no earlier model includes.
+    """Models sorted by path. `owned`: model path -> its own files: itself, and files that no earlier model includes.
 
     `orphans`: files that no model includes. `dashboards`: files with only dashboards.
     """
@@ -285,7 +285,7 @@ def is_lookml(path: str) -> bool:
 
 
 def project_files(texts: Mapping[str, str]) -> ProjectFiles:
-    """Return the files grouped by model. A file that cannot be read includes nothing."""
+    """Return the files grouped by model. An unreadable file includes nothing."""
     blocks = {path: block for path, text in texts.items() if (block := _parsed(path, text)) is not None}
     dashboards = tuple(sorted(path for path in texts if path.endswith(_DASHBOARDS)))
     included = {path: _included(path, block, texts) for path, block in blocks.items()}

@@ -84,7 +84,7 @@ class Card:
         return cls(document["id"], facts, stored_query(document.get("database_id"), document.get("query")))
 
     def document(self, site: str, connection: str | None, sql: Sql | UnresolvedError) -> Document:
-        """Return the document for its raw file."""
+        """Return the document for the card's raw file."""
         found = sql.to_json() if isinstance(sql, Sql) else {"unresolved": sql.reason.value, "why": sql.message}
         return {
             **self.facts,
@@ -129,7 +129,7 @@ def _table(table: Mapping[str, Any]) -> Document:
 
 
 def _described(value: Mapping[str, Any], keys: Sequence[str]) -> Document:
-    """Return some fields of a mapping; fields for people only if they are text."""
+    """Return some fields of a mapping; fields with people's texts only if they are text."""
     found = _some(value, keys)
     texts = {key: _text(found.pop(key)) for key in _TEXT_KEYS if key in found}
     return {**found, **{key: text for key, text in texts.items() if text}}
@@ -224,7 +224,7 @@ class _Fetch:
             self._known[sql["asked"]] = sql["text"]
 
     def _write(self, mapped: Mapping[int, str]) -> list[ResultWarning]:
-        """Write the cards with their SQL. A warning lists those whose SQL is unknown."""
+        """Write the cards with their SQL. A warning lists cards whose SQL is unknown."""
         queries = {number: card.query for number, card in self._cards.items()}
         resolver = Resolver(queries, self._api.snippets() if queries else {}, self._api.compiled, self._known)
         unresolved = []
@@ -379,7 +379,7 @@ def _item(entry: MetabaseConnection, value: Any, key: str, kinds: tuple[str, ...
 
 
 def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """Return the IDs including those of all nested collections."""
+    """Return the IDs, including those of all nested collections."""
     below: dict[Any, list[int]] = {}
     for each in collections:
         below.setdefault(each.get("parent_id"), []).append(each["id"])
@@ -403,7 +403,7 @@ class ListedCard:
 
 
 class Metabase:
-    """A Metabase client. `patient` is for required requests, `brief` for others. Raises as `HttpClient`."""
+    """A Metabase client. `patient` is for required requests, `brief` for others. Raises the errors of `HttpClient`."""
 
     def __init__(self, patient: HttpClient, brief: HttpClient) -> None:
         self._client, self._brief = patient, brief
@@ -444,7 +444,7 @@ class Metabase:
         return sorted({number for each in ids if (number := id_of(each)) is not None})
 
     def snippets(self) -> dict[str, str]:
-        """Return each snippet's text by its name."""
+        """Return each snippet's text, by name."""
         listed = _with_ids(self._client.get("api/native-query-snippet"), "snippets", self._client.site)
         return {
             str(each["name"]): str(each.get("content") or "")
@@ -453,7 +453,7 @@ class Metabase:
         }
 
     def compiled(self, query: Mapping[str, Any]) -> str:
-        """Return the SQL of a query. Raises `UnresolvedError` without one, other errors if it is unreachable."""
+        """Return the SQL of a query. Raises `UnresolvedError` if there is none, others if Metabase is unreachable."""
         path, body = "api/dataset/native", dict(query)
         try:
             answer = self._brief.post(path, body)

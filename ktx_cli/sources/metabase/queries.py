@@ -34,7 +34,7 @@ class Query:
     built: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it appears in a raw file."""
+        """Return the query in its raw file form."""
         if self.text is None:
             return {"kind": "built", "query": dict(self.built)}
         return {"kind": "native", "text": self.text, "tags": {name: dict(tag) for name, tag in self.tags.items()}}
@@ -105,7 +105,7 @@ def cards_used(query: Query) -> tuple[int, ...]:
 
 
 def _cards_in(value: Any) -> Iterator[int]:
-    """Yield the cards that a query-builder query reads: `source-table: "card__12"`, in stages `source-card: 12`."""
+    """Yield the cards that a query-builder query reads: `source-table: "card__12"` or, in stages, `source-card: 12`."""
     stack = [value]
     while stack:
         each = stack.pop()
@@ -161,7 +161,7 @@ class Sql:
     asked: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it appears in a raw file."""
+        """Return the SQL in its raw file form."""
         document: dict[str, Any] = {"text": self.text}
         if self.stand_ins:
             document["stand_ins"] = dict(self.stand_ins)
@@ -169,7 +169,7 @@ class Sql:
 
 
 Compile = Callable[[Mapping[str, Any]], str]
-"""Converts a query into SQL through Metabase. Raises `UnresolvedError`."""
+"""Converts a query to SQL through Metabase. Raises `UnresolvedError`."""
 
 
 class Resolver:
@@ -349,7 +349,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def _marks(text: str) -> Iterator[_Mark]:
-    """Yield `[[`, `]]` and `{{` outside of comments; inside quotes, comment markers do not count."""
+    """Yield `[[`, `]]` and `{{` outside comments; inside quotes, comment markers do not count."""
     quote = ""
     position = 0
     while found := _MARK.search(text, position):
@@ -391,7 +391,7 @@ _WIDGETS: Final[tuple[tuple[str, Any], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """`tags` and `parameters` for Metabase. `values`: the inserted values by parameter."""
+    """The `tags` and `parameters` for Metabase. `values`: the inserted values, by parameter."""
 
     tags: Mapping[str, Mapping[str, Any]]
     parameters: tuple[Mapping[str, Any], ...]

@@ -22,7 +22,7 @@ Open = Callable[[Site, RetryPolicy, FetchContext], HttpClient]
 
 
 def open_http(site: Site, policy: RetryPolicy, context: FetchContext) -> HttpClient:
-    """Return the client a fetch uses."""
+    """Return the client for a fetch."""
     return HttpClient(site, policy=policy, stopped=context.stopped, emit=context.emit)
 
 
@@ -46,7 +46,7 @@ class MetabaseSource(Source):
             return fetching.fetch(entry, context, Metabase(patient, brief), site.base_url.rstrip("/"))
 
     def check(self, entry: MetabaseConnection, context: FetchContext) -> str:
-        """See `Source`."""
+        """Implements `Source`."""
         site = _site(entry, context)
         with self._open(site, CHECKING, context) as client:
             found = Metabase(client, client).databases()
@@ -173,14 +173,14 @@ def _notes(entry: MetabaseConnection, files: Iterable[str], cards: _Cards) -> st
 
 
 _PLAIN: Final = frozenset(("source-table", "fields", "lib/type"))
-"""Query parts that still show a table unchanged."""
+"""Parts of a query that shows a table unchanged."""
 
 _Tables = Mapping[tuple[int, int], tuple[str, tuple[str, ...]]]
 """Database and table ID -> connection, and the parts of the table's name."""
 
 
 def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
-    """Write the texts. What the cards compute is left to a model."""
+    """Write the texts. A model handles what the cards compute."""
     parsed = {path: json.loads(file.read()) for path, file in snapshot.files.items()}
     databases = {path: document for path, document in parsed.items() if path.startswith("databases/")}
     cards = {path: document for path, document in parsed.items() if path.startswith("cards/")}

@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(slots=True)
 class Tree:
-    """A page's blocks. `pages`, `databases`: ids of those in it. `cut`: why blocks are missing, or empty."""
+    """A page's blocks. `pages`, `databases`: their IDs. `cut`: why blocks are missing, or an empty string."""
 
     blocks: list[Block] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ def _block(thing: Thing) -> Block:
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    """Return blocks as Markdown. List items follow each other; everything else is a paragraph of its own."""
+    """Return blocks as Markdown. List items follow each other; everything else is a separate paragraph."""
     pieces: list[str] = []
     for position, block in enumerate(blocks):
         text = _one(block)
@@ -337,7 +337,7 @@ def plain_id(value: object) -> str:
 
 
 class NotionApi:
-    """Notion's objects. A `get` returns None if the object does not exist or the token cannot read it."""
+    """Notion API objects. A `get` returns None if the object does not exist or the token cannot read it."""
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client
@@ -367,11 +367,11 @@ class NotionApi:
         return self._listed("GET", f"v1/blocks/{block}/children", {})
 
     def rows(self, data_source: str) -> Iterator[Thing]:
-        """Yield the pages that are the rows of a data source."""
+        """Yield a data source's rows, which are pages."""
         return self._listed("POST", f"v1/data_sources/{data_source}/query", {})
 
     def accessible(self, kind: str) -> Iterator[Thing]:
-        """Yield everything of a kind that the token can read: `page` or `data_source`."""
+        """Yield all objects of a kind (`page` or `data_source`) that the token can read."""
         return self._listed("POST", "v1/search", {"filter": {"property": "object", "value": kind}})
 
     def _get(self, path: str) -> Thing | None:

@@ -35,7 +35,7 @@ class NotionSource(DocumentSource):
         self._sleep, self._clock = sleep, clock
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read what changed since the last fetch. Raises `SourceError` or `NotReadyError`, and then nothing changes."""
+        """Read the changes since the last fetch. After a `SourceError` or `NotReadyError`, nothing has changed."""
         site = self._site(entry, context)
         with HttpClient(
             site, stopped=context.stopped, emit=context.emit, sleep=self._sleep, clock=self._clock
@@ -43,13 +43,13 @@ class NotionSource(DocumentSource):
             return Crawl(pages.NotionApi(client), entry, context, site.base_url, self._clock()).snapshot()
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """See `Source`."""
+        """Implements `Source`."""
         site = self._site(entry, context)
         with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
             return f"Notion, as {pages.NotionApi(client).account()}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit per page, with small pages below one parent combined."""
+        """Return one unit per page, with small pages under the same parent combined."""
 
         def depends(raw: RawFile) -> Iterable[str]:
             parent = pages.parent_in(raw.read())

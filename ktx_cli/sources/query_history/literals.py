@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 BLANK: Final = "?"
-"""The placeholder for a literal in a text that is shown or stored."""
+"""The placeholder for a literal in shown or stored text."""
 
 _UNIT_WORDS: Final = """
 microsecond millisecond second minute hour day dow doy isodow week isoweek month quarter year isoyear epoch
@@ -38,7 +38,7 @@ _META: Final = "ktx_literal"
 
 @functools.lru_cache(maxsize=2)
 def tokens_of(sql: str, dialect: str) -> Sequence[Token]:
-    """Return a statement's tokens, which must not be changed. Raises `SqlglotError` for an unterminated text."""
+    """Return a statement's tokens, which must not be changed. Raises `SqlglotError` for an unterminated string."""
     from sqlglot import tokenize
 
     silence_parser()
@@ -46,7 +46,7 @@ def tokens_of(sql: str, dialect: str) -> Sequence[Token]:
 
 
 def spliced(sql: str, tokens: Sequence[Token], blank: Callable[[str, int], str], *, numbers: bool) -> str:
-    """Return a text without its literals, on one line.
+    """Return a statement's text without its literals, on one line.
 
     `blank`: takes `x`, or `p` for a parameter, and the position of a literal, and returns its placeholder.
     """
@@ -74,7 +74,7 @@ def marked(sql: str, dialect: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """Return a text with all marks made equal."""
+    """Return text with all marks made equal."""
     return _MARK.sub(lambda found: "X" if found[0][0].isupper() else "x", text)
 
 
@@ -96,7 +96,7 @@ def _is_blanked(token: Token) -> bool:
 
 
 def _is_numbered(before: Token, token: Token) -> bool:
-    """Return whether two tokens are a parameter such as `$1`."""
+    """Return whether two tokens form a parameter such as `$1`."""
     return before.token_type.name == "PARAMETER" and before.end + 1 == token.start
 
 
@@ -185,7 +185,7 @@ class Shape:
 
     @property
     def blanks(self) -> Iterator[Blank]:
-        """The places of its literals."""
+        """The places of the text's literals."""
         return (part for part in self.parts if isinstance(part, Blank))
 
     def shown(self, texts: Sequence[str | None] = (), dialect: str = "") -> str:
@@ -219,7 +219,7 @@ def _literal(text: str, dialect: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The column that a literal is compared with. `equal`: by equality."""
+    """The column that a literal is compared with. `equal`: whether by equality."""
 
     table: NamedTable
     column: str
@@ -228,7 +228,7 @@ class Comparison:
 
 
 def number_literals(tree: exp.Expr) -> None:
-    """Number every literal and parameter of a tree; copies keep the number."""
+    """Number every literal and parameter in a tree; copies keep the number."""
     for number, node in enumerate(_literals(tree)):
         node.meta[_META] = number
 
@@ -312,7 +312,7 @@ class Literals:
 
     @classmethod
     def of(cls, tree: exp.Expr, dialect: str, compared: Comparisons) -> Literals:
-        """Return the literals of a tree that `number_literals` numbered."""
+        """Return the literals in a tree numbered by `number_literals`."""
         nodes = [node for node in _literals(tree) if _META in node.meta]
         return cls({node.meta[_META]: _place(node, compared.get(node.meta[_META])) for node in nodes}, dialect)
 

@@ -1,4 +1,4 @@
-"""Observations of a query history, its scope, and the errors for a history that cannot be read."""
+"""Observations of a query history, its scope, and the errors for an unreadable history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ROWS = 20_000
 
 
 class Coverage(StrEnum):
-    """What the absence of a statement means.
+    """The meaning of a statement's absence.
 
     `all`: nobody sent it in the window. `listed`: it is no longer among the listed statements. `part`: its absence
     means nothing.
@@ -51,7 +51,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The result of reading a query history. `origin`: a short name of the place. `unread`: rows without text."""
+    """The result of reading a query history. `origin`: a short name for its location. `unread`: rows without text."""
 
     observations: tuple[Observation, ...]
     origin: str

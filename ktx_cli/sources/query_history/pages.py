@@ -153,7 +153,7 @@ def most_executed(facts: Iterable[PatternFacts]) -> PatternFacts:
 
 @dataclass(frozen=True, slots=True, order=True)
 class JoinHint(Record):
-    """Two sources that queries join on equal columns. `frequency`: `high`, `mid` or `low` among those of either."""
+    """Two sources that queries join by equal columns. `frequency`: `high`, `mid` or `low` within either source."""
 
     left: str
     right: str
@@ -223,7 +223,7 @@ Owned = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class UsageWritten:
-    """The result of updating the manifest's files. `kept`: items that somebody edited, as file: pointer."""
+    """The result of updating the manifest's files. `kept`: edited items, as `file: pointer`."""
 
     changed: frozenset[str] = frozenset()
     owned: Owned = field(default_factory=dict)
@@ -425,7 +425,7 @@ def pattern_pages(
 
 
 class _Book:
-    """The pages in the process of being written."""
+    """The pages while they are being written."""
 
     def __init__(self, pages: Iterable[Page], connection: str) -> None:
         self._connection = connection
@@ -458,7 +458,7 @@ class _Book:
         return [page for key, page in sorted(self._own.items()) if key not in self._written]
 
     def changes(self) -> tuple[PageChange, ...]:
-        """Return what changes."""
+        """Return the changes."""
         return tuple(self._new[key] for key in sorted(self._new))
 
     def _alike(self, fields: Mapping[str, Any]) -> Page | None:

@@ -114,7 +114,7 @@ def _table_file(use: _Use, busiest: int, scope: HistoryScope, now: datetime) -> 
 
 
 def _texts(use: _Use, part: str) -> list[list[str]]:
-    """Return a table's filters or groupings with their tiers."""
+    """Return a table's filters or groupings with their frequency tiers."""
     counts: Counter[str] = Counter()
     for template in use.templates:
         for (owner, text), executions in getattr(template, part).items():
@@ -347,4 +347,4 @@ def _hash(text: str) -> str:
 
 
 _AROUND: Final = len(rendered({"patterns": [0]})) - len("  0")
-"""The size of a file without its patterns."""
+"""The size of a pattern file without its patterns."""

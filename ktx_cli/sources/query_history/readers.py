@@ -1,4 +1,4 @@
-"""Readers of query histories, which read a SQL file if the settings name one, else the database's own history."""
+"""Query history readers: a SQL file if the settings name one, else the database's own history."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Opens = Callable[[], AbstractContextManager[Connector]]
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlace:
-    """The location of a history: the connection's id, the sqlglot dialect of its SQL, the project, and how to open it.
+    """The location of a history: the connection's id, the sqlglot dialect of its SQL, the project, and how to open the
+    connection.
 
     `location`: the location of BigQuery's datasets. `cut`: where its statements end, if known.
     """
@@ -115,7 +116,7 @@ def read_bigquery(connector: Connector, connection: str, *, window_days: int, lo
 
 
 def _history(found: QueryResult, observations: Iterable[Observation], origin: str) -> History:
-    """Return the rows in a warehouse's list; a row without a text counts as unread."""
+    """Return the rows in a warehouse's list; a row without text counts as unread."""
     coverage = Coverage.PART if found.truncated else Coverage.ALL
     warnings = (cut_warning(MAX_ROWS),) if found.truncated else ()
     return History(tuple(observations), origin, coverage, sum(not row[0] for row in found.rows), warnings)
@@ -144,7 +145,7 @@ def _observation(row: tuple[Any, ...]) -> Observation:
 POSTGRES_ORIGIN: Final = "pg_stat_statements"
 OLDEST_SERVER: Final = 140_000
 OLDEST_EXTENSION: Final = (1, 9)
-"""The version with PostgreSQL 14. An upgraded server keeps the old version until it is updated."""
+"""The extension version in PostgreSQL 14. An upgraded server keeps the old version until it is updated."""
 
 FEWEST_KEPT: Final = 1_000
 """The limit below which the server discards infrequent statements."""
@@ -364,7 +365,7 @@ def _pieces(text: str, ends: Iterable[int]) -> Iterator[str]:
 
 
 def instant(value: Any) -> datetime | None:
-    """Return a time with its time zone. One without a zone is UTC; an invalid one is None."""
+    """Return a time with its time zone. A time without a zone is UTC; an invalid time becomes None."""
     if not isinstance(value, datetime):
         return None
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -164,7 +164,7 @@ class QueryHistorySource(Source):
     def _pages(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, patterns: Sequence[UnitEvidence]
     ) -> tuple[PageChange, ...]:
-        """Return the pattern wiki pages that change. Without evidence, only pages of query histories matter."""
+        """Return the pattern wiki pages that change. Without evidence, only query history pages matter."""
         wiki = Wiki()
         beginnings = ("",) if patterns else (PREFIX, FORMER_PREFIX)
         folder = f"{FOLDER}{GLOBAL}/"
@@ -204,7 +204,7 @@ def _rules(entry: Any, settings: QueryHistory, model: Model, context: FetchConte
 
 
 def _shown_lists(model: Model, context: FetchContext) -> list[ColumnValues]:
-    """Return the value lists of the last scan, except those for columns that the semantic layer hides."""
+    """Return the value lists from the last scan, except those for columns that the semantic layer hides."""
     lists = read_state(context.layout, lambda database: load_lists(database, context.connection)) or ()
     tree = WorkingTree(context.layout.root)
     relations = functools.cache(lambda: read_relations(tree, context.connection))

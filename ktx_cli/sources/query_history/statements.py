@@ -36,7 +36,7 @@ def without_literals(sql: str, dialect: str) -> str:
 
 
 def shown(sql: str, dialect: str) -> str:
-    """Return a statement on one line with `?` for each literal. Raises `SqlglotError` for an unterminated text."""
+    """Return a statement on one line with `?` for each literal. Raises `SqlglotError` for an unterminated string."""
     return spliced(sql, tokens_of(sql, dialect), lambda kind, number: BLANK, numbers=True)
 
 
@@ -84,7 +84,7 @@ MAX_CHARACTERS: Final = 100_000
 """The maximum length of a statement that is parsed."""
 
 MAX_PART: Final = 300
-"""The maximum length of a listed condition or group-by expression."""
+"""The maximum length of a listed condition or grouping expression."""
 
 _CLAUSES: Final = {"where": "where", "qualify": "where", "group": "groupBy", "joins": "join"}
 """The part of a SELECT that contains a column -> the column's clause; in any other part, it is selected."""
@@ -105,7 +105,8 @@ class ObservedJoin:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a statement reads. `sql`: its text with `?` for literals, redacted by the project's patterns. `id`: its ID.
+    """The content that a statement reads. `sql`: its text with `?` for literals, redacted by the project's patterns.
+    `id`: a hash of that text.
 
     `columns`: (table, clause, column). `filters`, `groupings`: (table, expression). `trivial`: whether it requests no
     data. `shape`: its text with places for literals. Statements with one `id` may differ in the literals that are kept.
@@ -292,7 +293,7 @@ class _Reader:
 
 
 def _clause(node: exp.Expr) -> str:
-    """Return the clause of a column: `select`, `where`, `groupBy` or `join`."""
+    """Return a column's clause: `select`, `where`, `groupBy` or `join`."""
     child: exp.Expr = node
     while child.parent is not None and not isinstance(child.parent, exp.Query):
         child = child.parent
@@ -376,7 +377,7 @@ def _qualified(tree: exp.Expr, dialect: str, keyed: Mapping[str, NamedTable]) ->
 
 
 def _source(scope: Any, name: str) -> Any:
-    """Return the relation that a name refers to here or in an outer query; without a name, the only relation here."""
+    """Return the relation that a name refers to here or in an outer query; without a name, the single relation here."""
     if not name:
         return next(iter(scope.sources.values())) if len(scope.sources) == 1 else None
     while scope is not None:

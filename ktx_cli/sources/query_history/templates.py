@@ -50,7 +50,7 @@ class Dropped:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, reason: str, count: int = 1) -> None:
-        """Add to a count."""
+        """Add to the count for a reason."""
         self.counts[reason] = self.counts.get(reason, 0) + count
 
 
@@ -95,7 +95,7 @@ class ServiceFilter:
 
 
 def mostly_fails(failed: int, executions: int, filters: HistoryFilters) -> bool:
-    """Return whether a statement is ignored because it fails: always, or at the rate in the settings."""
+    """Return whether a statement is ignored because it always fails, or fails at the rate in the settings."""
     rate = failed / executions if executions else 0.0
     if rate >= 1:
         return True
@@ -152,7 +152,7 @@ class Readings:
 
     @classmethod
     def load(cls, folder: Path, connection: str, basis: str, tables: Tables) -> Readings:
-        """Return the stored facts for a connection's history, or nothing if they are damaged or have another basis."""
+        """Return the stored facts for a connection's history, or nothing if damaged or on a different basis."""
         content = read_bytes(_place(folder, connection))
         try:
             stored = json.loads(content or b"{}")
@@ -271,7 +271,7 @@ def _shapes(items: Iterable[tuple[NamedTable, Shape]], of: Callable[[NamedTable]
 
 
 def _plain_shape(shape: Shape, of: Callable[[NamedTable], int]) -> list[Any]:
-    """Return a statement's text as JSON: a list for each place of literals."""
+    """Return a statement's text as JSON: a list for each place with literals."""
     return [
         part
         if isinstance(part, str)
@@ -358,7 +358,7 @@ class Template:
         return {user for user in self.users if user is not None}
 
     def add(self, seen: Observation) -> None:
-        """Count an observation."""
+        """Count one observation."""
         self.executions += seen.executions
         self.failed += seen.failed
         self.users[seen.user] = self.users.get(seen.user, 0) + seen.executions
@@ -388,7 +388,7 @@ class Template:
 
 @dataclass(slots=True)
 class TemplateSet:
-    """The qualifying templates, by ID. `unread`: id of a text -> why it could not be parsed."""
+    """The qualifying templates, by ID. `unread`: text ID -> why the text could not be parsed."""
 
     templates: dict[str, Template] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)

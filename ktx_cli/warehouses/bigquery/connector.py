@@ -65,7 +65,7 @@ class BigQueryConnector(cloud.CloudConnector):
         )
 
     def _credentials(self) -> Any:
-        """Return credentials from the service account's key, or those that Google's tools stored on this machine."""
+        """Return the credentials from the service account key, or those stored on this machine by Google's tools."""
         import google.auth
         from google.auth.exceptions import GoogleAuthError
         from google.oauth2.service_account import Credentials
@@ -279,7 +279,7 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 class BigQueryCatalog:
-    """A single read of a project's datasets. `datasets` are their names and locations."""
+    """A single read of a project's datasets. `datasets`: their names and locations."""
 
     def __init__(self, read: Reader, parts: PartReader, project: str, datasets: Mapping[str, str]) -> None:
         self._read = read

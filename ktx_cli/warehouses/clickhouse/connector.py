@@ -114,7 +114,7 @@ class ClickHouseConnector(ServerConnector):
             )
 
     def _verified(self) -> bool:
-        """Return whether to verify the server's certificate. Without, urllib3 would warn at every request."""
+        """Return whether to verify the server's certificate. If not, suppress urllib3's warning at every request."""
         given = option_flag(self.options, "rejectUnauthorized")
         if given is None:
             given = option_flag(self.address.parameters, "verify")
@@ -147,7 +147,7 @@ class ClickHouseConnector(ServerConnector):
         return port.QueryResult(columns, rows, more)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
-        """Return the columns of a result without rows, for which the server does not send anything."""
+        """Return the columns of an empty result, for which the server does not send anything."""
         return tuple(
             row[0] for row in self._read(session, f"DESCRIBE TABLE (\n{sql.rstrip().rstrip(';')}\n)", parameters or ())
         )
@@ -256,7 +256,7 @@ def _settable(client: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _can_write(grants: Sequence[str], databases: set[str | None]) -> bool | None:
-    """Return whether a grant allows writes to one of the databases, or None if a role may have further grants."""
+    """Return whether a grant allows writes to one of the databases, or None if a role may have other grants."""
     for line in grants:
         grant = _GRANT.match(line)
         if grant is not None and _WRITING.search(grant["rights"]):
@@ -399,7 +399,7 @@ def _set_view(draft: TableDraft, definition: str) -> None:
 
 
 def _split(expressions: str) -> list[str]:
-    """Split at the commas outside of parentheses and quotes; outer parentheses are removed."""
+    """Split at the commas outside parentheses and quotes; outer parentheses are removed."""
     text = expressions.strip()
     marks = list(_outer_marks(text))
     if marks == [(0, "("), (len(text) - 1, ")")]:
@@ -409,7 +409,7 @@ def _split(expressions: str) -> list[str]:
 
 
 def _outer_marks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the positions of parentheses and commas at the outermost level, outside of quotes."""
+    """Yield the positions of parentheses and commas at the outermost level, outside quotes."""
     depth, quote, position = 0, "", 0
     while position < len(text):
         mark = text[position]

@@ -59,7 +59,7 @@ class ClickHouseDialect(Dialect):
         return super().semantic_type(native_type)
 
     def as_date(self, value: exp.Expr) -> exp.Expr:
-        """Return a Date32, because Date only covers 1970 to 2149."""
+        """Return a Date32, because a Date only covers 1970 to 2149."""
         return call("toDate32", value)
 
     def as_timestamp(self, value: exp.Expr) -> exp.Expr:
@@ -96,7 +96,7 @@ class ClickHouseDialect(Dialect):
         return call("toDateTime64", self.cast(value, "String"), number(0), text(UTC))
 
     def spine(self, start: exp.Expr, end: exp.Expr, step: PeriodLength, most: int) -> exp.Select:
-        """Return the date spine from the table of numbers. Its rows are counted first, since dates end in 2299."""
+        """Return the date spine from the table of numbers. Its rows are counted first because dates end in 2299."""
         first, last, index = exp.column(FIRST, ENDS), exp.column(LAST, ENDS), exp.column("number", "numbers")
         numbers = exp.alias_(exp.Table(this=call("numbers", number(most))), "numbers", table=True)
         reached = exp.LTE(this=multiple(index, step.size), expression=self.units_between(step.unit, first, last))

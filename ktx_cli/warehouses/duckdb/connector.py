@@ -40,7 +40,7 @@ class DuckDbSession(IsolatedConnector):
     dialect = "duckdb"
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
-        """Run one SELECT (or what DuckDB counts as one: FROM, SHOW, DESCRIBE, SUMMARIZE ...) or EXPLAIN of one.
+        """Run one SELECT (or what DuckDB counts as one: FROM, SHOW, DESCRIBE, SUMMARIZE ...) or its EXPLAIN.
 
         Times with a zone are returned in UTC.
         """
@@ -200,14 +200,14 @@ def list_relations(session: TimedSession) -> list[TableDraft]:
 
 
 class DuckDbCatalog:
-    """A single read of a database's structure. `problems` has what could not be read."""
+    """A single read of a database's structure. `problems`: the unreadable parts."""
 
     def __init__(self, session: TimedSession) -> None:
         self.session = session
         self.problems: list[port.ObjectProblem] = []
 
     def read(self, scope: port.Scope, *, catalog: str) -> tuple[port.Table, ...]:
-        """Return everything in scope, sorted. A view that errors becomes a problem."""
+        """Return everything in scope, sorted. A failing view becomes a problem."""
         drafts = {draft.ref: draft for draft in list_relations(self.session)}
         chosen = port.select(drafts, scope, catalog=catalog)
         self.problems += chosen.problems

@@ -110,7 +110,7 @@ class FilesConnector(DuckDbSession):
         return None if found is None else f"DuckDB {self._opened_session().version} {found}"
 
     def _prepare(self, session: Session) -> None:
-        """Create a view for every file that can be read."""
+        """Create a view for every readable file."""
         for file in self._files:
             if file.ref not in self._broken:
                 self._make_view(session, file)

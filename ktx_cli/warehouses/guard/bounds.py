@@ -1,4 +1,4 @@
-"""Refuse statements whose form is unbounded in time or memory: long texts, long series, endless recursion."""
+"""Refuse statements with unbounded time or memory use: long strings, long series, endless recursion."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Built:
         self._unknown = 0
 
     def add(self, function: exp.Func, functions: FunctionList) -> None:
-        """Count a function. Raises an error if all functions counted so far may build too much."""
+        """Count a function. Raises an error if the functions counted so far may build too much."""
         if _key(function) in _REPLACING:
             growth = _growth(function)
             self._times *= growth or 1
@@ -183,7 +183,7 @@ def _size(node: object) -> float | None:
 
 
 def _require_end(clause: exp.With) -> None:
-    """Raise an error for a recursive part without an end: without WHERE, join condition or LIMIT."""
+    """Raise an error for an endless recursion: one without WHERE, join condition or LIMIT."""
     for part in clause.expressions:
         name = part.alias.lower()
         if part.this.args.get("limit") is not None:
@@ -280,7 +280,7 @@ def require_short_sequence(table: exp.Table) -> None:
 
 
 def _ends(function: exp.Func) -> tuple[exp.Expr | None, exp.Expr | None, exp.Expr | None]:
-    """Return the two ends and the step of a series; a single argument is the end."""
+    """Return a series' two ends and step; a single argument is the end."""
     if not isinstance(function, exp.Anonymous):
         known = function.args
         return known.get("start"), known.get("end"), known.get("step") or known.get("interval")
@@ -367,7 +367,7 @@ def _number(node: exp.Expr | None) -> float | None:
 
 
 def _span(node: exp.Expr | None) -> float | None:
-    """Return the seconds of a literal interval."""
+    """Return the seconds in a literal interval."""
     if isinstance(node, exp.Neg):
         inner = _span(node.this)
         return None if inner is None else -inner
@@ -458,7 +458,7 @@ def is_unmeasured(text: str) -> bool:
 
 
 def items(start: float, end: float, step: float) -> float:
-    """Return the number of items in a series; infinity for step 0."""
+    """Return the number of items in a series, or infinity for step 0."""
     if step == 0 or not math.isfinite(step):
         return math.inf
     return max(0.0, (end - start) / step + 1)

@@ -30,14 +30,14 @@ SchemaOf = Callable[[str], str | None]
 """The schema for an unqualified table name, or None to keep the name unchanged."""
 
 PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
-"""Errors other than the parser's own that it raises for unexpected texts."""
+"""Errors besides the parser's own that it raises for unexpected input."""
 
 _TOO_DEEP: Final = "split it into smaller statements"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedStatement:
-    """A read-only statement. `sql` is sent, never the original text.
+    """A read-only statement. `sql` is the text to send, never the original text.
 
     `headers` are the names of those columns that the database would have taken from the original text.
     """
@@ -48,7 +48,7 @@ class CheckedStatement:
     headers: Headers = ()
 
     def columns(self, found: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the columns as the database would return them for the user's original text."""
+        """Return the column names that the database would return for the user's original text."""
         return with_headers(found, self.headers)
 
 
@@ -101,7 +101,7 @@ class _Passed:
 
 
 class _Asked:
-    """The tables for a check, which record the questions about them."""
+    """The tables for a check, which records its questions about them."""
 
     def __init__(self, tables: Container[str], schema_of: SchemaOf | None) -> None:
         self._tables, self._schema_of = tables, schema_of
@@ -120,7 +120,7 @@ class _Asked:
 _PASSED: Final = Recent[list[_Passed]](256)
 """The statements that passed most recently, by text and rules, because statements are often repeated."""
 _LONGEST_KEPT: Final = 10_000
-"""The maximum length of a remembered statement."""
+"""The maximum length of a cached statement."""
 
 
 def _checked(
@@ -191,8 +191,8 @@ class _Rules:
         return statements[0]
 
     def require_built_in(self, sql: str) -> None:
-        """Raise an error for a call in the statement to send that is not built into the server, known to the parser or
-        not.
+        """Raise an error for a call in the statement to send that is not built into the server, whether or not the
+        parser knows it.
         """
         if not self.syntax.has_several_servers:
             return
@@ -251,7 +251,7 @@ _WORD: Final = re.compile(r"\s*explain\b", re.IGNORECASE)
 
 
 def explained(sql: str, dialect: str) -> tuple[str, str]:
-    """Return the EXPLAIN at the beginning of a statement in its normalized spelling, and the query after it.
+    """Return the EXPLAIN at the beginning of a statement, in normalized spelling, and the query after it.
 
     The first is empty without an EXPLAIN. Raises `StatementRefusedError` for options that are not on the list.
     """
@@ -281,7 +281,7 @@ _OF_A_TABLE: Final = re.compile(r"(?:(?:full|extended)\s+)*(?:columns|fields|ind
 
 
 def require_no_description(sql: str, dialect: str, connection: str) -> None:
-    """Raise an error for a describing statement; the hint is a query or command with the same result."""
+    """Raise an error for a statement that describes a table; the hint is a query or command with the same result."""
     found = _INSTEAD_WORD.match(sql)
     if found is None:
         return
@@ -351,7 +351,7 @@ class StatementPolicy:
         schema_of: SchemaOf | None = None,
         server: Server | None = None,
     ) -> CheckedStatement:
-        """Return the statement that may be sent. Raises as `check`, and `UsageError` if raw SQL is not allowed."""
+        """Return the statement to send. Raises the errors of `check`, or `UsageError` if raw SQL is disabled."""
         self.require_raw_sql()
         return check(
             sql,
@@ -375,7 +375,7 @@ MAX_DEPTH: Final = 60
 """The maximum nesting of parentheses and CASE; the parser itself stops at about 100."""
 
 MAX_CHAIN: Final = 400
-"""The maximum number of consecutive operators (||, +, ::, UNION ...) on one level, without AND and OR."""
+"""The maximum number of consecutive operators (||, +, ::, UNION ...) on one level, except AND and OR."""
 
 _EXECUTABLE = re.compile(r"/\*M?!")
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
@@ -418,7 +418,7 @@ def _without_texts(sql: str, tokens: Sequence[Any]) -> str:
 
 
 def _is_plain(character: str) -> bool:
-    """Return whether a character is visible, or a blank or line end that servers recognize."""
+    """Return whether a character is visible, or is a blank or line end that servers recognize."""
     return character in " \t\n\r" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
 
 

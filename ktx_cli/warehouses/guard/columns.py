@@ -56,7 +56,7 @@ class _Item:
 
 
 def is_row_function(name: str) -> bool:
-    """Return whether `row.name` may call a function that is not on the list of functions that only compute."""
+    """Return whether `row.name` may call a function that is not on the list of harmless functions."""
     return name in _ROW_FUNCTIONS or name.startswith(_ROW_PREFIXES)
 
 
@@ -126,7 +126,7 @@ def _call(column: exp.Expr) -> Exception:
 
 
 class _Scopes:
-    """Resolves what a name before a dot may refer to."""
+    """Resolves the item that a name before a dot may refer to."""
 
     def __init__(self, syntax: Dialect) -> None:
         self.syntax = syntax
@@ -139,7 +139,7 @@ class _Scopes:
         return str(identifier.name if quoted else identifier.name.translate(_LOWER))
 
     def items(self, column: exp.Expr, name: str) -> list[_Item]:
-        """Return the items that `name` may refer to at a column.
+        """Return the items that `name` may refer to in a column's position.
 
         In SELECT, WHERE and the later clauses, all items in FROM are visible, so the nearest SELECT with an item of
         that name decides. In FROM itself, and in WITH, it may be an item of an outer SELECT. Items before that one
@@ -170,7 +170,7 @@ class _Scopes:
         return self._has_functions
 
     def _of(self, select: exp.Expr) -> list[tuple[frozenset[str], _Item]]:
-        """Return the items in a FROM, or in a join in parentheses, each with its possible names."""
+        """Return the items in FROM, or in a join in parentheses, each with its possible names."""
         if id(select) not in self._known:
             self._known[id(select)] = [(self._names(node), self._item(node)) for node in _from_items(select)]
         return self._known[id(select)]
@@ -213,7 +213,7 @@ class _Scopes:
         return all(isinstance(expression, exp.Column) for expression in node.expressions)
 
     def _of_function(self, node: exp.Expr, renamed: list[str]) -> _Item:
-        """Return the columns of a function in FROM, or of several in ROWS FROM."""
+        """Return the columns of a function in FROM, or of several functions in ROWS FROM."""
         inner = _inner(node)
         several = inner.args.get("rows_from") or [inner]
         columns = set(renamed)
@@ -312,7 +312,7 @@ def _is_table(node: exp.Expr) -> bool:
 
 
 def _is_value(table: exp.Expr) -> bool:
-    """Return whether a table, according to the parser, is a word that Postgres reads as a function."""
+    """Return whether an item that the parser reads as a table is a word that Postgres reads as a function."""
     quoted = bool(table.this.args.get("quoted"))
     return not quoted and not table.args.get("db") and table.name.lower() in _VALUES_AS_TABLES
 
@@ -351,7 +351,7 @@ def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
 
 
 def _offsets(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the name that WITH ORDINALITY gives to its column."""
+    """Yield the name that WITH ORDINALITY gives its column."""
     offset = node.args.get("offset")
     if isinstance(offset, exp.Identifier):
         yield offset

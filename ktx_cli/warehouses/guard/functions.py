@@ -77,7 +77,7 @@ SETTINGS: Final = frozenset(
 """The settings whose values `current_setting` may return."""
 
 ROW_PATTERN: Final = frozenset({"prev", "next", "first", "last", "classifier", "match_number", "running", "final"})
-"""Functions of MATCH_RECOGNIZE for which the parser has no classes; elsewhere they are unknown names."""
+"""Functions in MATCH_RECOGNIZE for which the parser has no classes; elsewhere, these names are unknown."""
 
 _CALLED: Final = re.compile(r"(\w+)\(")
 _NAMELESS: Final = frozenset({"CombinedAggFunc", "CombinedParameterizedAgg", "ParameterizedAgg", "AnonymousAggFunc"})
@@ -124,7 +124,7 @@ class FunctionList:
         return refused_function(name, self.connection, self.allowed, why)
 
     def refuse_size(self, function: exp.Func, why: str, most: int) -> Exception:
-        """Return the error for a function that generates too much data. `most` is the maximum number to write."""
+        """Return the error for a function that generates too much data. `most`: the maximum to name in the hint."""
         name = self.name_of(function)
         hint = f"set its size to a literal number of at most {most:,}"
         return refused("size", f"the function `{name}`", why, hint=hint, function=name)
@@ -148,7 +148,9 @@ class FunctionList:
         return kind in known_classes()
 
     def _folds_name(self, function: exp.Func) -> bool:
-        """Return whether a name belongs to a listed function. Quoted with capitals, it may be another one."""
+        """Return whether a name belongs to a listed function. A quoted name with capitals may belong to another
+        function.
+        """
         name = function.this
         quoted = isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
         return not quoted or name.name == name.name.lower() or self.syntax.folds_function_names
@@ -212,7 +214,7 @@ _MARIADB: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)-MariaDB", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The additional function lists of a server, and its version.
+    """A server's additional function lists, and its version.
 
     A name with a version (`json_table@8.0.4`) is valid from that version on.
     """
@@ -266,7 +268,7 @@ def _is_word(token: Any) -> bool:
 
 
 def _is_named(tokens: Sequence[Any], opening: int) -> bool:
-    """Return whether the word before a parenthesis is a new name or has a schema, which the tree check covers."""
+    """Return whether the word before a parenthesis defines a name or has a schema, which the tree check covers."""
     if opening >= 2 and tokens[opening - 2].text.upper() in ("AS", "."):
         return True
     end = _closing(tokens, opening)

@@ -36,7 +36,7 @@ ARGUMENTS: Final = {
     ),
     "With": frozenset({"expressions", "recursive"}),
 }
-"""The allowed arguments for these classes; other classes may have any argument."""
+"""The allowed arguments of some classes; other classes may have any arguments."""
 
 _KINDS: Final = {"Into": "INTO", "Lock": "a lock clause (FOR UPDATE, FOR SHARE)", "NextValueFor": "NEXT VALUE FOR"}
 _ARGUMENT_NAMES: Final = {
@@ -57,7 +57,7 @@ _MOST_RECURSION: Final = 32_767
 _MODIFIERS: Final = frozenset({"STRAIGHT_JOIN", "SQL_NO_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT"})
 _PARAMETERS: Final = frozenset({"Parameter", "Placeholder", "SessionParameter"})
 _NAMED: Final = {"Column": "this", "Dot": "expression", "Join": "using"}
-"""The contexts of a column name."""
+"""The contexts in which a column name may appear."""
 
 _SEQUENCE: Final = frozenset({"nextval", "currval"})
 
@@ -115,7 +115,7 @@ def _require_sample(node: exp.Expr) -> None:
 
 
 def _require_pattern(node: exp.Expr) -> None:
-    """Raise an error for a row pattern with more than names and quantifiers, because the parser keeps its text
+    """Raise an error for a row pattern that contains more than names and quantifiers, because the parser keeps its text
     unchanged.
     """
     pattern = node.args.get("pattern")
@@ -216,7 +216,9 @@ def require_row_function(rows: exp.TableFromRows) -> None:
 
 
 def require_table(table: exp.Table, syntax: Dialect, known: Container[str]) -> None:
-    """Raise an error for a relation that is not a table of this database or contains secrets. `known`: its names."""
+    """Raise an error for a relation that is not a table of this database or contains secrets. `known`: known table
+    names.
+    """
     if isinstance(table.this, exp.Func) or table.args.get("rows_from"):
         return  # The lists of functions decide.
     if not isinstance(table.this, exp.Identifier):
@@ -281,7 +283,7 @@ def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:
 
 
 def visible_parts(table: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-    """Yield the names in WITH that a table's name may refer to, each with its part, nearest first.
+    """Yield the names in WITH that a table's name may refer to, each with its part, starting with the nearest.
 
     A part sees the parts before it and, if the WITH is recursive, itself and all others; the query sees all.
     """

@@ -86,7 +86,7 @@ _BEHIND_SELECT: Final = frozenset({"DISTINCT", "ALL", "STRAIGHT_JOIN"})
 
 
 def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
-    """Return the names that the database takes from the text `sql`, or none if it takes none or they are unclear."""
+    """Return the names that the database takes from the text `sql`, or none if it takes none or this is unclear."""
     from sqlglot import Dialect
 
     source = dialect_named(dialect).headers_from
@@ -146,7 +146,7 @@ def _header(piece: str, item: exp.Expr) -> str | None:
 
 
 def _pieces(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
-    """Yield the text of each item in the first SELECT that is outside of WITH."""
+    """Yield the text of each item in the first SELECT outside WITH."""
     depth, start, level = 0, None, 0
     for place, token in enumerate(tokens):
         kind = token.token_type.name

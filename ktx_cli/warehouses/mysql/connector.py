@@ -127,7 +127,7 @@ class MySqlConnector(ServerConnector):
         )
 
     def _tls(self) -> dict[str, Any]:
-        """Return PyMySQL's TLS arguments for `ssl` (yes, no, or ca/cert/key/rejectUnauthorized) and the URL's."""
+        """Return PyMySQL's TLS arguments for `ssl` (yes, no, or ca/cert/key/rejectUnauthorized) and the URL."""
         given = self.options.get("ssl")
         fields = given if isinstance(given, dict) else {}
         mode = folded(self.address.parameters.get("ssl-mode") or self.address.parameters.get("sslmode") or "")
@@ -352,7 +352,7 @@ class MySqlCatalog:
     def read(
         self, relations: dict[port.TableRef, TableDraft], scope: port.Scope
     ) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
-        """Return the relations that are in scope, sorted.
+        """Return the relations in scope, sorted.
 
         Scope entries that matched nothing and views that error are problems.
         """

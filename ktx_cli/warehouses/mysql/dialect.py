@@ -66,7 +66,7 @@ class MySqlDialect(Dialect):
         return words_in(__package__, f"functions_{server}.txt")
 
     def grammar_words(self) -> frozenset[str]:
-        """Return the words that are not calls before a parenthesis."""
+        """Return the words that may precede a parenthesis without a call."""
         return lower_words_in(__package__, "grammar.txt")
 
     def fenced(self, query: exp.Select) -> exp.Select:

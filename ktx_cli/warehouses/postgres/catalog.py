@@ -115,7 +115,7 @@ SELECT oid::bigint, pg_catalog.pg_get_viewdef(oid) FROM pg_catalog.pg_class WHER
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A listed relation: its oid, whether the role may SELECT from it, and its draft."""
+    """A listed relation: its OID, whether the role may SELECT from it, and its draft."""
 
     oid: int
     readable: bool
@@ -137,7 +137,7 @@ def list_relations(read: Reader) -> dict[TableRef, Relation]:
 
 
 class PostgresCatalog:
-    """One read of a database's structure."""
+    """A single read of a database's structure."""
 
     def __init__(self, read: Reader, parts: PartReader, locked: LockedReader) -> None:
         self._read = read
@@ -224,7 +224,7 @@ def _add_index(draft: TableDraft, unique: bool, plain: bool, name: str, columns:
 
 
 ROUNDS = 3
-"""The maximum number of restarts of a read without the locked relations."""
+"""The maximum number of times a read is restarted without the locked relations."""
 
 # A view's text is rebuilt from the relations it names, so their locks block it too. A lock that is only waited for
 # already blocks everybody behind it.

@@ -156,7 +156,7 @@ class PostgresConnector(ServerConnector):
         return session
 
     def _places(self, parameters: Mapping[str, Any]) -> list[str]:
-        """Return the addresses to try in order, or one empty string to let libpq choose."""
+        """Return the addresses to try in order, or a single empty string to let libpq choose."""
         import psycopg
 
         host = self.address.host
@@ -168,7 +168,7 @@ class PostgresConnector(ServerConnector):
             raise psycopg.OperationalError(f"failed to resolve host {host!r}: {error}") from None
 
     def _guarded(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Prevent a plaintext password from being sent over a readable connection."""
+        """Prevent a plaintext password from being sent over an unencrypted connection."""
         from psycopg import pq
 
         if is_encrypted(parameters) or reaches_this_machine(parameters):
@@ -220,8 +220,7 @@ class PostgresConnector(ServerConnector):
 
     @contextmanager
     def _picture(self) -> Iterator[Reader]:
-        """Yield a reader whose statements share one snapshot, without objects created, dropped or altered in the
-        meantime.
+        """Yield a reader whose statements share one snapshot, which excludes later created, dropped or altered objects.
 
         The results of `pg_get_expr` and `pg_get_viewdef` are as of the call. Each statement releases its locks at once,
         and a failed one does not affect the snapshot. Redshift, which has no savepoints, has no snapshot.
@@ -251,7 +250,7 @@ class PostgresConnector(ServerConnector):
 
     @contextmanager
     def _transaction(self, session: Any) -> Iterator[Any]:
-        """Yield a cursor in a read-only transaction that has its own limits and names, and is rolled back."""
+        """Yield a cursor in a read-only transaction with its own limits and names, which is rolled back."""
         with session.cursor() as cursor:
             limits = _limits(self.statement_seconds)
             cursor.execute("; ".join(["BEGIN READ ONLY", *(f"SET LOCAL {k} = {v}" for k, v in limits.items())]))
@@ -377,7 +376,7 @@ def _lock_error() -> type[Exception]:
 
 
 def _server_version(text: str) -> str:
-    """Return `PostgreSQL 15.8` of a version such as `15.8 (Debian 15.8-0+deb12u1)`."""
+    """Return `PostgreSQL 15.8` for a version such as `15.8 (Debian 15.8-0+deb12u1)`."""
     return f"PostgreSQL {text.partition(' ')[0]}"
 
 

@@ -60,7 +60,7 @@ class PostgresDialect(Dialect):
         return lower_words_in(__package__, "types.txt")
 
     def function_columns(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the functions whose results have named columns -> the column names."""
+        """Return function -> the names of the columns in its result."""
         return _function_columns()
 
     def fenced(self, query: exp.Select) -> exp.Select:
@@ -68,7 +68,7 @@ class PostgresDialect(Dialect):
         return query.offset(0, copy=False)
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Return a part of a time as a whole number."""
+        """Return part of a time as a whole number."""
         return self.cast(super().extract(part, value), "INT")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:

@@ -14,7 +14,7 @@ from ktx_cli.warehouses.redshift.dialect import DIALECT
 from ktx_cli.warehouses.server import PartReader, Reader
 
 SESSION = ("SET statement_timeout TO {milliseconds}", "SET search_path TO pg_catalog")
-"""The initial settings of a session. Redshift has no limit for lock waits other than the statement's."""
+"""The initial settings of a session. Redshift's only limit for lock waits is the statement limit."""
 
 WHO = """
 SELECT current_user::varchar, u.usesuper, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
@@ -176,14 +176,14 @@ def list_relations(read: Reader, parts: PartReader) -> dict[port.TableRef, Relat
 
 
 class RedshiftCatalog:
-    """One read of a database's structure."""
+    """A single read of a database's structure."""
 
     def __init__(self, read: Reader, parts: PartReader) -> None:
         self._read = read
         self._parts = parts
 
     def read(self, scope: port.Scope, *, catalog: str) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
-        """Return everything in scope, sorted, and the scope entries that matched nothing."""
+        """Return everything in scope, sorted, and the scope entries that did not match anything."""
         relations = list_relations(self._read, self._parts)
         chosen = port.select(relations, scope, catalog=catalog)
         picked = [relations[ref] for ref in chosen.refs]

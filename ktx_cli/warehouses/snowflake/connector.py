@@ -1,4 +1,4 @@
-"""Read a database in a Snowflake account. Its sessions can write, so statements of the user are checked."""
+"""Read a database in a Snowflake account. Its sessions can write, so user statements are checked."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _bad_url(spec: ConnectionSpec) -> ConfigError:
 
 
 def _private_key(spec: ConnectionSpec) -> bytes | None:
-    """Return the key in `privateKey` in the client's format, or None for a login by password.
+    """Return the key in `privateKey` in the client's format, or None for a login with a password.
 
     Raises `ConfigError` for `authMethod: rsa` without a key, and for an invalid key or passphrase.
     """

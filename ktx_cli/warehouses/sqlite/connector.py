@@ -21,7 +21,7 @@ from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
 
 COUNTED_BYTES = 64 * 1024 * 1024
-"""The maximum size of a file whose rows are counted if it was never analyzed."""
+"""The maximum size of a file whose rows are counted if the file was never analyzed."""
 
 _RELATIONS = """
 SELECT name, type, sql FROM main.sqlite_schema
@@ -253,7 +253,7 @@ def _fold(name: str) -> str:
 Result = TypeVar("Result")
 
 BUSY_SECONDS = 5.0
-"""How long to wait for a writer's lock."""
+"""How long to wait for another writer's lock."""
 
 _HEADER = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
@@ -300,7 +300,7 @@ class SqliteConnector(IsolatedConnector):
         self._run(lambda session: session.execute("SELECT count(*) FROM sqlite_schema"))
 
     def test(self, scope: port.Scope) -> port.ConnectionTest:
-        """Return the version and the number of relations in scope; latency is that of one `SELECT 1`."""
+        """Return the version and the number of relations in scope; latency is measured with one `SELECT 1`."""
 
         def look(session: TimedSession) -> port.ConnectionTest:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
@@ -340,7 +340,7 @@ class SqliteConnector(IsolatedConnector):
             super().close()
 
     def _run(self, work: Callable[[TimedSession], Result], sql: str | None = None) -> Result:
-        """Do the work on a session, without a writer appearing meanwhile. `sql` is the user's statement, for errors."""
+        """Do the work on a session, without interference from a writer. `sql` is the user's statement, for errors."""
         with self._lock:
             for _ in range(3):
                 before = self._fingerprint()
@@ -359,7 +359,7 @@ class SqliteConnector(IsolatedConnector):
             raise self.failure("another program keeps writing to the file", hint="retry when it is done")
 
     def _timed_session(self, fingerprint: tuple[int, ...]) -> TimedSession:
-        """Return the session for one statement, opened on the current file."""
+        """Return the session for one statement, opened for the current file."""
         session = self._connection
         if session is None:
             raise self.failure("the connection is closed")

@@ -71,7 +71,7 @@ class SqliteDialect(Dialect):
     )
 
     def fenced(self, query: exp.Select) -> exp.Select:
-        """Return a query that is not merged into the outer one, because of a limit that drops no row."""
+        """Return a query that is not merged into the outer one, because of a limit that does not drop any rows."""
         return query.limit(-1, copy=False)
 
     def floor(self, value: exp.Expr) -> exp.Expr:
@@ -95,7 +95,7 @@ class SqliteDialect(Dialect):
         return text(moment)
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Return a part of a time as a whole number."""
+        """Return part of a time as a whole number."""
         return self.cast(call("STRFTIME", text(_PARTS[part.lower()]), value), "INTEGER")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
@@ -127,7 +127,7 @@ class SqliteDialect(Dialect):
         return call("DATE", value, text("-6 days"), text("weekday 0" if sunday else "weekday 1"))
 
     def localize(self, value: exp.Expr, kind: TimeKind, source: str, target: str) -> exp.Expr:
-        """Return a column's value in the form in which it is compared and truncated.
+        """Return a column's value in the form used for comparing and truncating it.
 
         A text with `Z` or an offset, and a number, determine their instant themselves.
         """
@@ -154,7 +154,7 @@ class SqliteDialect(Dialect):
         return exp.Case(ifs=[exp.If(this=is_plain, true=value.copy())], default=localized)
 
     def is_number(self, value: exp.Expr) -> exp.Expr:
-        """Return the condition that a time is not a text: it is seconds since 1970, or NULL."""
+        """Return the condition that a time is not text: it is a number of seconds since 1970, or NULL."""
         return _is_number(value)
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
@@ -235,7 +235,7 @@ class SqliteDialect(Dialect):
         return named[1].casefold() in sql.casefold() if named else _FORM_ERROR.match(message) is not None
 
     def row_number(self, table: Table) -> str | None:
-        """Return SQLite's row number, by a name that no column has."""
+        """Return SQLite's row number, under a name that is not used by a column."""
         names = {column.name.lower() for column in table.columns}
         return next((name for name in ("_rowid_", "rowid", "oid") if name not in names), None)
 
@@ -259,7 +259,7 @@ def _date_text(value: exp.Expr) -> exp.Expr:
 
 
 def _fraction(value: exp.Expr) -> exp.Expr:
-    """Return the fraction of a text's second with its point and without trailing zeros, or an empty string."""
+    """Return the fraction of the seconds in a text, with its point and without trailing zeros, or an empty string."""
     length = minus(call("LENGTH", value), number(25))
     ifs = [
         exp.If(this=_has_no_point(value), true=text("")),

@@ -328,7 +328,7 @@ def system_certificates() -> str | None:
 
 @contextmanager
 def checked_certificate(trusted: str | None) -> Iterator[None]:
-    """Inside the block, only accept a server with a certificate signed by one in the file `trusted`.
+    """Inside the block, only accept a server with a certificate signed by a certificate in the file `trusted`.
 
     With None, any certificate is accepted. Only one block runs at a time, because the variable belongs to the whole
     process.
@@ -441,14 +441,14 @@ def list_relations(read: Reader) -> dict[TableRef, Relation]:
 
 
 class SqlServerCatalog:
-    """One read of a database's structure."""
+    """A single read of a database's structure."""
 
     def __init__(self, read: Reader, parts: PartReader) -> None:
         self._read = read
         self._parts = parts
 
     def read(self, scope: Scope, *, catalog: str) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
-        """Return everything in scope, sorted, and the scope entries that matched nothing."""
+        """Return everything in scope, sorted, and the scope entries that did not match anything."""
         relations = at_home(list_relations(self._read), scope, HOME)
         chosen = select(relations, scope, catalog=catalog)
         drafts = {relations[ref].id: relations[ref].draft for ref in chosen.refs}

@@ -59,11 +59,11 @@ class SqlServerDialect(Dialect):
         return exp.National(this=value).sql(dialect=self.name) if isinstance(value, str) else super().value(value)
 
     def limited(self, select: str, rows: int) -> str:
-        """Return the text of a SELECT that returns at most that many rows."""
+        """Return a SELECT that returns at most the given number of rows."""
         return select.replace("SELECT ", f"SELECT TOP ({rows}) ", 1)
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Return a part of a time as a whole number."""
+        """Return part of a time as a whole number."""
         return call("DATEPART", word(part), value)
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
@@ -74,7 +74,7 @@ class SqlServerDialect(Dialect):
         return self._dateadd(value, count, unit)
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp truncated to the second, minute or hour; DATEADD supports them until the year 4083."""
+        """Return a timestamp truncated to the second, minute or hour; DATEADD supports these until the year 4083."""
         moment = self.as_timestamp(value)
         if unit == SECOND:
             return call("DATEADD", word("NANOSECOND"), negative(self.extract("NANOSECOND", moment)), moment)

@@ -1,4 +1,4 @@
-"""Read a catalog on a Trino server. Every statement of the user runs in a read-only transaction."""
+"""Read a catalog on a Trino server. Every user statement runs in a read-only transaction."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _roll_back(request: Any) -> None:
 
 
 def _passes_through(sql: str, where: str) -> bool:
-    """Return whether a statement calls `system.query` or `system.raw_query` of a connector."""
+    """Return whether a statement calls `system.query` or `system.raw_query` in a connector."""
     from sqlglot import tokenize
     from sqlglot.errors import SqlglotError
 
@@ -295,7 +295,7 @@ class TrinoCatalog:
         return drafts
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the columns. Comments on tables and columns are separate parts, as not every connector has them."""
+        """Return the columns. Table and column comments are read separately, because not all connectors have them."""
         for schema, table, comment in self._parts("table comments", self._sql(_COMMENTS, schemas)):
             if (draft := self._drafts.get(TableRef(schema, table))) is not None:
                 draft.comment = comment
@@ -315,7 +315,7 @@ class TrinoCatalog:
         return []
 
     def views(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the SQL of views and of materialized views."""
+        """Return the SQL of views and materialized views."""
         own = [(ref.schema, ref.name, definition) for ref, definition in self._materialized.items()]
         return [*self._parts("view definitions", self._sql(_VIEWS, schemas)), *own]
 

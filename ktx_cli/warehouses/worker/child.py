@@ -30,7 +30,7 @@ class Send(Protocol):
     """Sends a part of the result. `simple`: see `wire.packed`."""
 
     def __call__(self, message: Any, simple: bool = False) -> None:
-        """Send it."""
+        """Send the part."""
         ...
 
 
@@ -171,7 +171,7 @@ class DuckDbEngine:
 
 
 class SqliteEngine:
-    """SQLite. An authorizer allows statements of people and agents to read and describe, and nothing else."""
+    """SQLite. An authorizer only allows user and agent statements to read and describe."""
 
     file_bytes = 4 * 1024 * 1024 * 1024
     """The maximum size of temporary files, which sorting uses."""
@@ -336,7 +336,7 @@ class Worker:
             pass
 
     def watch(self) -> None:
-        """Interrupt the requests that the control pipe names, and end with ktx."""
+        """Interrupt the requests named on the control pipe, and end when ktx does."""
         poll = select.poll()
         poll.register(self.control, select.POLLIN)
         while True:
@@ -370,12 +370,12 @@ class Worker:
             self._set_alarm()
 
     def _set_alarm(self) -> None:
-        """Make the system end the process if ktx has not, because ktx may have died."""
+        """Have the system end the process if ktx has not done so, because ktx may have died."""
         last = max(self.running.values(), default=0.0)
         signal.setitimer(signal.ITIMER_REAL, max(0.001, last - time.monotonic()) if last else 0)
 
     def run(self, number: int, operation: str, argument: Any, send: Send) -> Any:
-        """Execute a request and return its result; `send` receives everything before that."""
+        """Execute a request and return its result; `send` receives everything before the result."""
         if operation == "open":
             name, settings = argument
             if self.engine is None:

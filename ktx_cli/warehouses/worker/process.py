@@ -52,7 +52,7 @@ _LOOK_SECONDS: Final = 0.25
 
 
 class EngineError(Exception):
-    """An error that an engine raised in a worker. `kind` is the name of its class, `code` SQLite's name of the error.
+    """An error that an engine raised in a worker. `kind`: the name of its class. `code`: SQLite's name for the error.
 
     `used_before`: the worker had run other statements, whose memory it may still have held.
     """
@@ -78,7 +78,8 @@ class EngineError(Exception):
 
 
 class WorkerEndedError(EngineError):
-    """Raised if the worker ended or was killed during a request. `interrupted`: because its time limit was reached.
+    """Raised if the worker ended or was killed during a request. `interrupted`: whether this was because of its time
+    limit.
 
     `alone`: no other request can have been the cause.
     """

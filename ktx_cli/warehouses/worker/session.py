@@ -1,4 +1,4 @@
-"""An engine's session in a worker, as used by connectors. If a worker is lost, it continues in another one."""
+"""An engine's session in a worker, as used by connectors. If a worker is lost, the session continues in another one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MESSAGES_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A statement's result. `truncated`: the limits cut it."""
+    """A statement's result. `truncated`: whether it was cut off at a limit."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -245,7 +245,7 @@ class Session:
         return Rows(columns, rows, truncated)
 
     def _lose(self, process: WorkerProcess | None = None) -> None:
-        """Switch to another worker, unless that has already been done. `process`: the one that failed."""
+        """Switch to another worker, unless that has already been done. `process`: the failed worker."""
         with self._lock:
             if process is not None and process is not self._process:
                 return

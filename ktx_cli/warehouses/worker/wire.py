@@ -25,7 +25,9 @@ class WireError(Exception):
 
 
 class _Uuid:
-    """Creates a UUID from its bytes. An object without attributes, because a message could change the class itself."""
+    """Creates a UUID from its bytes. It is an object without attributes because a message could change the class
+    itself.
+    """
 
     __slots__ = ()
 
@@ -83,7 +85,7 @@ def unpacked(data: bytes | bytearray) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a parameter as a plain value, with subclasses of numbers and strings converted to their base."""
+    """Return a parameter as a plain value, with subclasses of numbers and strings converted to their base type."""
     kind = type(value)
     if kind in (str, int, float, bool, bytes, type(None)):
         return value
