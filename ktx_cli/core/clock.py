@@ -1,4 +1,4 @@
-"""Time and run ids, in one module so that tests can freeze them."""
+"""Time and run ids, in a module of their own so that tests can freeze them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
 RUN_ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
-"""The format of a run's id."""
+"""The format of run ids."""
 
 
 def now() -> datetime:

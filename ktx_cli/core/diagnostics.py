@@ -135,7 +135,7 @@ class Hint(str):
 
     @property
     def settings(self) -> tuple[SettingPath, ...]:
-        """The settings that this hint names, in order."""
+        """The settings that this hint names, in the order of the text."""
         return tuple(part for part in self.parts if isinstance(part, SettingPath))
 
     def rewrite(self, change: Callable[[str], str]) -> Hint:
@@ -157,7 +157,7 @@ def _parts(value: object) -> tuple[str, ...]:
 
 
 class Command(Hint):
-    """A command line as data: a program and its arguments. As a string it is quoted for a shell; it is itself a hint.
+    """A command line as data: a program with its arguments. As a string it is quoted for a shell; it is itself a hint.
 
     `Command("sl", "query", "-m", name)` is a ktx command; `Command("add", "--", path, program="git")` is a git command.
     """

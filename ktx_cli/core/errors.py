@@ -56,7 +56,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "permission": (EXIT_FAILED, "A model backend denied a tool call."),
     "execution": (EXIT_FAILED, "A model call failed, or a tool call within it did."),
     "refusal": (EXIT_FAILED, "A model refused to answer."),
-    "budget": (EXIT_LIMIT, "The run used up one of its budgets."),
+    "budget": (EXIT_LIMIT, "The run exhausted one of its budgets."),
     "busy": (EXIT_BUSY, "Another process holds a resource that this run needs; `details` identifies it."),
     "partial": (EXIT_PARTIAL, "The run finished, but some items were skipped; `details` lists them."),
     "cancelled": (EXIT_INTERRUPTED, "The run was interrupted, or you did not confirm it."),
@@ -82,7 +82,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "status": (EXIT_FAILED, "The answer would use a definition whose status is below the required one."),
     "ambiguous_name": (
         EXIT_FAILED,
-        "A name matches several items; `details.candidates` lists names that match exactly one.",
+        "A name matches several items; `details.candidates` lists names that each match exactly one item.",
     ),
     "ambiguous_path": (EXIT_FAILED, "There are several join paths; `details.choices` lists values for `via`."),
     "unreachable": (EXIT_FAILED, "No join path leads from the fact to a column that the query requests."),
@@ -90,7 +90,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "grain": (EXIT_FAILED, "A source has no key, or a time is truncated to a finer granularity than its values."),
     "fan_out": (
         EXIT_FAILED,
-        "The dimension belongs to other rows with the same parent, not to the rows of the fact; `details.choices` "
+        "The dimension belongs to other rows with the same parent, not to the fact's rows; `details.choices` "
         "lists values for `via`.",
     ),
     "cardinality": (
@@ -106,7 +106,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "evals_failed": (EXIT_FAILED, "An answer in `ktx eval` does not match the expected one."),
     "open_decision": (
         EXIT_FAILED,
-        "The answer depends on an open decision, and `semantic.open_decisions` does not allow that.",
+        "The answer depends on an open decision, which `semantic.open_decisions` does not allow.",
     ),
     "proof_failed": (
         EXIT_FAILED,
@@ -121,7 +121,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
 
 
 def exit_code_for(code: str) -> int:
-    """Return the process exit code of an error code."""
+    """Return the process exit code for an error code."""
     return ERROR_CODES[code][0] if code in ERROR_CODES else EXIT_FAILED
 
 
@@ -164,7 +164,7 @@ class KtxError(Exception):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the process for this error."""
+        """The process exit code for this error."""
         return exit_code_for(self.code)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The events of a run. The engine emits them and never prints."""
+"""The events that a run emits. The engine emits them and never prints."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class WorkUnitResumed(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitUsage(Event):
-    """The model usage of a work unit so far in this run, with the same fields as `usage_so_far`."""
+    """The model usage of a work unit in this run so far, with the same fields as `usage_so_far`."""
 
     connection: str
     unit: str

@@ -57,7 +57,7 @@ def _plain_form(text: str) -> str:
 
 
 def count_edits(one: str, other: str) -> int:
-    """Return how many letters must be inserted, deleted, changed or swapped to turn one word into the other.
+    """Return the number of letters to insert, delete, change or swap to turn one word into the other.
 
     The optimal string alignment distance.
     """
@@ -122,7 +122,7 @@ def _shell_character(character: str) -> str:
 
 
 def is_device_name(name: str) -> bool:
-    """Return whether Windows treats a file name (with any extension) as a device: `con`, `NUL`, `com1`."""
+    """Return whether Windows treats a file name, with or without an extension, as a device: `con`, `NUL`, `com1`."""
     return _DEVICE_NAME.fullmatch(name.lower()) is not None
 
 

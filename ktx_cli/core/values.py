@@ -19,7 +19,7 @@ EXACT_INTEGER: Final = 2**53
 """The largest whole number that every JSON reader preserves exactly."""
 
 _NOISE: Final = Decimal("1e-9")
-"""Relative deviation of a sum of floats from its column's scale that is attributed to rounding."""
+"""Relative deviation of a sum of floats from its column's scale that still counts as rounding."""
 
 _NEAR: Final = 6
 """Number of digits beyond its column's after which a float near 0 is noise."""
@@ -166,7 +166,7 @@ def _fixed(number: Decimal, decimals: int, *, grouped: bool = False) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Return the value for JSON.
+    """Return a value in a form that JSON can represent.
 
     Numbers, text, booleans and NULL are unchanged. A decimal becomes its exact text, even without a fraction, and so
     does a whole number beyond 2^53, which most readers of JSON would round; a date, time or timestamp ISO 8601; a

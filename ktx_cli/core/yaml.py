@@ -233,7 +233,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_ALIASED_NODES: Final = 100_000
-"""Maximum number of nodes that all aliases of a document may expand to."""
+"""Maximum number of nodes to which all aliases in a document may expand."""
 
 _GC_PAUSE_FROM: Final = 100_000
 """Number of characters above which a load pauses the garbage collector, which would waste half the time."""
@@ -248,7 +248,7 @@ _NO_KEY: Final = object()
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node of a document and its position.
+    """A node in a document, with its position.
 
     `kind` is `scalar`, `sequence`, `mapping` or `alias`. `start` and `end` are character indexes into the text without
     its byte order mark; `end` of a block collection or block scalar is where the parser found the next token, after
@@ -271,7 +271,7 @@ class Node:
 
 
 def load(text: str | bytes, *, where: str) -> Any:
-    """Return the value of a YAML document, None for an empty one.
+    """Return the value of a YAML document, or None if it is empty.
 
     Mappings become dicts in the document's order, aliases copies of their targets. `where` names the text in errors.
     Raises `ConfigError` (`WHERE:LINE:COLUMN: what`) for anything but one valid document, including duplicate keys,
@@ -441,7 +441,7 @@ def _events(source: YamlText) -> Iterator[Any]:
 
 
 class _Builder:
-    """Builds the value from events, with a stack instead of recursion."""
+    """Builds a value from events, with a stack instead of recursion."""
 
     __slots__ = ("anchors", "budget", "key", "root", "source", "stack", "top")
 

@@ -1,4 +1,4 @@
-"""The text side of reading YAML: decoding, resolving plain scalars, and errors with their position."""
+"""Helpers for reading YAML text: decoding, resolving plain scalars, and errors with their position."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class YamlText:
         return True
 
     def _free_code(self) -> int:
-        """Return a private character that the text contains neither literally nor as an escape."""
+        """Return a private-use character that the text contains neither literally nor as an escape."""
         folded = self.text.casefold()
         free = (code for code in range(0xF0000, 0xFFFFD) if code not in self._back)
         code = next(code for code in free if chr(code) not in folded and f"{code:x}" not in folded)

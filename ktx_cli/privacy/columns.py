@@ -1,4 +1,4 @@
-"""Classifies the values of a column."""
+"""Classifies column values."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def sign_of_name(table: str, column: str) -> signs.Sign | None:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Return the words of a name, in lower case and without accents: `Kunden-E-Mail` becomes `kunden`, `e`, `mail`."""
+    """Return the words in a name, in lower case and without accents: `Kunden-E-Mail` becomes `kunden`, `e`, `mail`."""
     plain = unicodedata.normalize("NFKD", _CAMEL.sub("_", name)).casefold().translate(_LETTERS)
     bare = "".join(character for character in plain if not unicodedata.combining(character))
     return tuple(word for word in re.split(r"[\W_]+", bare) if word)

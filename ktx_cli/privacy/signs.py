@@ -83,7 +83,7 @@ DEEDS = _sections()["DEEDS"]
 """Words that, followed by `by` or `to`, refer to a person."""
 
 FACTS = _sections()["FACTS"]
-"""Head words of columns that contain a fact about something, not the thing itself: `email_status`, `card_type`."""
+"""Head words in column names for a fact about something, not the thing itself: `email_status`, `card_type`."""
 
 FACTS_FIRST = _sections()["FACTS_FIRST"]
 """Words with the same meaning as heads, but at the start: `tipo_telefono`, `has_email`."""
@@ -155,10 +155,10 @@ def _head(words: tuple[str, ...]) -> str:
 
 
 LONGEST = 100
-"""Number of characters above which text is free text."""
+"""Number of characters above which a text counts as free text."""
 
 MOST_WORDS = 12
-"""Number of words above which text is free text."""
+"""Number of words above which a text counts as free text."""
 
 _DOCUMENT: Final = re.compile(r"\{.*[:\"].*\}|\[.*[,\"{].*\]|<.*>", re.DOTALL)
 _SUSPECT: Final = re.compile(r"^\s*[{\[<]|@|//|www\.|\d\D{0,3}\d\D{0,3}\d\D{0,3}\d|:.*:|\w{16}|\d.*\s\w|\s\d|\n")
@@ -284,7 +284,7 @@ def _is_network(text: str) -> bool:
 
 
 def _is_random(run: str) -> bool:
-    """Return whether letters and digits are mixed as in generated text: several changes, little repetition."""
+    """Return whether letters and digits are mixed as in generated text, with several changes and little repetition."""
     changes = len(re.findall(r"[0-9](?=[A-Za-z])|[A-Za-z](?=[0-9])", run))
     return changes >= 4 and entropy(run) > 3.0
 

@@ -284,7 +284,7 @@ Parse = Callable[[str], list[Any] | None]
 """Returns the trees of SQL text, or None if it cannot be parsed."""
 
 Judge = Callable[[list[Any], str], None]
-"""Takes the trees of a view's query and the view's name for errors; raises `Refused` if it reads hidden data itself."""
+"""Checks the trees of a view's query, with the view's name for errors; raises `Refused` if it reads hidden data."""
 
 _CATALOG: Final = frozenset(
     {"columns", "key_column_usage", "referential_constraints", "schemata", "table_constraints", "tables", "views"}

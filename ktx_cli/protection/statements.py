@@ -185,7 +185,7 @@ def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
 
 
 def reads_table(barred: Barred, table: Table) -> bool:
-    """Return whether a hidden source reads a table."""
+    """Return whether any hidden source reads a table."""
     return any(same_table(each, table) for each in barred.tables)
 
 
@@ -282,9 +282,7 @@ def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
 
 
 def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
-    """Return whether a tree may pass a row to a function in Postgres syntax: `people.to_jsonb` is
-    `to_jsonb(people)`.
-    """
+    """Return whether a tree may pass a row to a function in Postgres syntax, as `people.to_jsonb` does."""
     if not dialect_named(dialect).attributes_call:
         return False
     rows = _row_names(_items_with(tree, table), table)

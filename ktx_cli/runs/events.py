@@ -38,10 +38,10 @@ MOST_OF_EVENTS: Final = 16_000_000
 """Maximum size in bytes of one run's events."""
 
 MOST_WAITING: Final = 1_000
-"""Number of events that are buffered before a run holds the run lock."""
+"""Maximum number of events to buffer before a run holds the run lock."""
 
 PROGRESS_SECONDS: Final = 0.2
-"""Maximum number of progress events per step; further ones are not stored."""
+"""Maximum number of progress events per step; further events are not stored."""
 
 
 class Recorder:
@@ -71,7 +71,7 @@ class Recorder:
         self._listener(event)
 
     def watch(self, spec: CallSpec) -> EmitLlm | None:
-        """Store the transcript of a call, and report the usage of a unit; see `ktx_cli.llm.agent_loop.Watch`."""
+        """Store the transcript of a call, and report the usage of its unit; see `ktx_cli.llm.agent_loop.Watch`."""
         kept = None if self._transcripts is None or self._failure is not None else self._transcripts.watch(spec)
         counted = self._units.watch(spec)
         if kept is None or counted is None:
@@ -154,7 +154,7 @@ def stored_events(layout: Layout, run_id: str) -> list[dict[str, Any]]:
 
 
 class Replay:
-    """Replays the events of a run: `speed` times as fast, without pauses if it is 0.
+    """Replays a run's events: `speed` times as fast, or without pauses if it is 0.
 
     `now` is the time of the last event. Events that this version does not know are skipped.
     """
@@ -168,7 +168,7 @@ class Replay:
         self._at = _moment(documents[0]) or datetime.fromisoformat("1970-01-01T00:00:00Z")
 
     def now(self) -> datetime:
-        """Return the time of the last event."""
+        """Return the time of the last replayed event."""
         return self._at
 
     def __iter__(self) -> Iterator[Event]:
@@ -207,7 +207,7 @@ class UnitCalls:
         self._lock = threading.Lock()
 
     def observe(self, event: Event) -> None:
-        """Record units that start and end."""
+        """Record the start and end of units."""
         with self._lock:
             if isinstance(event, WorkUnitStarted):
                 self._taken[event.connection, event.unit] = WorkUnitUsage(event.connection, event.unit, 0, 0.0, 0)

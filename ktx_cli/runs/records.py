@@ -80,7 +80,7 @@ class RunRows:
 
 
 def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
-    """Record that a run has begun; an interrupted run with the same id begins again."""
+    """Record that a run has started; an interrupted run with the same id starts again."""
     database.execute(
         "INSERT OR REPLACE INTO runs (run_id, command, status, started) VALUES (?, ?, 'running', ?)",
         (run_id, command, isoformat(now())),
@@ -151,7 +151,7 @@ def read_report(layout: Layout, run_id: str) -> dict[str, Any] | None:
 
 
 def units_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the work units of a report, each with its `connection` and `kind`."""
+    """Return the work units in a report, each with its `connection` and `kind`."""
     return [
         {"connection": source.get("connection"), "kind": source.get("kind"), **unit}
         for source in report.get("sources") or ()
@@ -174,7 +174,7 @@ def _read_rows(database: sqlite3.Connection) -> RunRows:
 
 
 def _ids(layout: Layout, known: RunRows) -> list[str]:
-    """Return the ids of all runs, the newest first."""
+    """Return the ids of all runs, newest first."""
     try:
         left = {path.name.removesuffix(".json") for path in layout.runs.iterdir()}
     except OSError:
@@ -185,7 +185,7 @@ def _ids(layout: Layout, known: RunRows) -> list[str]:
 
 
 def _begun(run_id: str) -> datetime:
-    """Return when a run began, to the second, according to its id."""
+    """Return when a run started, to the second, according to its id."""
     return datetime.strptime(run_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
 
 
@@ -278,7 +278,7 @@ def earlier_usage(layout: Layout) -> EarlierUsage | None:
 
 
 def _worked(layout: Layout, run_id: str) -> int:
-    """Return how many units a run processed; those replayed from an earlier one cost nothing."""
+    """Return the number of units that a run processed; those replayed from an earlier run cost nothing."""
     units = units_of(read_report(layout, run_id) or {})
     return sum(bool(unit.get("steps")) and not unit.get("replayed") for unit in units)
 
@@ -286,7 +286,7 @@ def _worked(layout: Layout, run_id: str) -> int:
 log = logging.getLogger(__name__)
 
 RUNS_KEPT: Final = 50
-"""Number of runs whose events and transcripts are always kept."""
+"""Number of newest runs whose events and transcripts are always kept."""
 
 MOST_DAYS: Final = 90
 """Number of days for which files are kept; those of the newest `ALWAYS` runs are kept forever."""

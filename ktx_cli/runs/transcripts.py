@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm import CallSpec, EmitLlm
 
 CUT: Final = {"event": "cut"}
-"""The last line of a file that reached its maximum size."""
+"""The last line of a file that has reached its maximum size."""
 
 
 class LineFile:
@@ -130,7 +130,7 @@ BEGUN: Final = "loop_started"
 
 
 class Transcripts:
-    """Writes a file for each loop of a run into `folder`. `failed` is called once if it had to stop."""
+    """Writes a file for each agent loop of a run into `folder`. `failed` is called once if it had to stop."""
 
     def __init__(self, folder: Path, failed: Callable[[OSError], None]) -> None:
         self._folder = folder
@@ -209,7 +209,7 @@ class Transcript(Record):
 
 
 def transcripts_of(layout: Layout, run_id: str) -> list[Transcript]:
-    """Return the transcripts of a run in the order in which its loops began."""
+    """Return a run's transcripts in the order in which its loops began."""
     found = []
     folder = layout.run_transcripts(run_id)
     for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
@@ -230,7 +230,7 @@ def chosen_transcripts(layout: Layout, run_id: str, unit: str) -> list[Transcrip
     found = exact or [each for each in kept if each.label.partition(":")[2] == unit]
     labels = list(dict.fromkeys(each.label for each in (found or kept)))
     if len(labels) > 1 and found:
-        raise UsageError(f"several units are named `{unit}`", hint=f"use one of {listing(labels)}")
+        raise UsageError(f"several units match `{unit}`", hint=f"use one of {listing(labels)}")
     if not found:
         raise _no_transcript(run_id, unit, labels)
     return found

@@ -70,7 +70,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The scope of a search: kinds and a connection (all if empty), and shared documents and those of one `user`.
+    """The scope of a search: kinds and a connection (all if empty), and documents that are shared or belong to `user`.
 
     A page without a connection is in the scope of every connection. A page of the user replaces the shared page with
     that name. `internal` includes internal documents. `tag` only includes pages with the tag.
@@ -174,7 +174,7 @@ def _catalog(found: Document, connection: str) -> Document:
 
 
 def _named_in(page: Page) -> Iterator[Reference]:
-    """Yield the references with an explicit source. `measure:revenue` alone is not about the source `revenue`."""
+    """Yield the references that name a source explicitly. `measure:revenue` alone is not about the source `revenue`."""
     from ktx_cli.wiki import MEMBERS, Kind, references
 
     for each in references(page):
@@ -195,7 +195,7 @@ def _found_by(
 
 
 Written = Mapping[str, Mapping[tuple[str, str], SearchTexts]]
-"""The questions and synonyms that a model wrote, by source and by kind and name of the definition."""
+"""The questions and synonyms that a model wrote, by source, and by kind and name of the definition."""
 
 
 PASSAGE_TITLE, HEADING, PASSAGE_BODY = 2.0, 2.0, 1.0
@@ -252,7 +252,7 @@ def value_documents(
 
 
 def listed_columns(shown: VisibleModel, source: Source, relations: Callable[[], Relations]) -> frozenset[str]:
-    """Return the lower-case names of the columns of a source whose values may be listed. See `values_shown`."""
+    """Return the lower-case names of a source's columns whose values may be listed. See `values_shown`."""
     from ktx_cli.protection import values_shown
 
     may = values_shown(shown.model, source, relations)
@@ -397,7 +397,7 @@ Documents = Mapping[bytes, Document]
 """Documents by digest."""
 
 DOCUMENT: Final = "document "
-"""The prefix of the units of passages. Each unit is one document of a source."""
+"""The prefix of the ids of passage units. Each unit is one document of a source."""
 
 _KEPT: Final = 8
 """Number of cached semantic layer states, enough for a few parallel agent loops."""
@@ -463,7 +463,7 @@ class Pages(WholeUnits):
         self._root = root
 
     def signatures(self) -> dict[str, str]:
-        """Return the size and time of each page."""
+        """Return each page's size and time."""
         return signatures_below(self._root, FOLDER.rstrip("/"), (".md",))
 
     def units(self, tree: Tree) -> Iterable[str]:
@@ -479,7 +479,7 @@ class Pages(WholeUnits):
         return (path,) if self.owns(path) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the hash of the page."""
+        """Return the hash of the page's content."""
         return hashlib.sha256(tree.read(unit) or b"").hexdigest()
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
@@ -520,7 +520,7 @@ class Layer:
         return {self.folder: signature} if signature else {}
 
     def signature(self) -> str:
-        """Return the combined sizes and times of all files, or an empty string without files."""
+        """Return the combined sizes and times of all files, or an empty string if there are no files."""
         found = layer_files(self._root, self.folder)
         if found and self._root is not None:
             found |= search_text_signatures(self._root, self.connection)
@@ -547,7 +547,7 @@ class Layer:
         return (self.folder,) if is_own or path == search_texts_path(self.connection) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the hash of all files."""
+        """Return the combined hash of all files."""
         paths = sorted(filter(is_yaml, tree.paths(f"{self.folder}/")))
         paths += () if self._configured is None else stray_paths(tree, self._configured)
         paths.append(search_texts_path(self.connection))
@@ -613,7 +613,7 @@ class Values(WholeUnits):
         return {self._unit: values_signature(self._stamp, signature, scan)} if signature else {}
 
     def units(self, tree: Tree) -> Sequence[str]:
-        """Return the unit if there is a semantic layer."""
+        """Return the unit if the connection has a semantic layer."""
         return (self._unit,) if self._layer.units(tree) else ()
 
     def owns(self, unit: str) -> bool:
@@ -706,22 +706,22 @@ class Contents:
         return [unit for part in self._parts for unit in part.units_of(path)]
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the digest of a unit, or an empty string if no part owns it."""
+        """Return a unit's digest, or an empty string if no part owns the unit."""
         part = self._part_of(unit)
         return "" if part is None else part.digest(unit, tree)
 
     def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
-        """Return the digests of the parts of a unit by name, or none if no part owns it."""
+        """Return the digests of a unit's parts by name, or none if no part owns the unit."""
         part = self._part_of(unit)
         return {} if part is None else part.parts(unit, tree)
 
     def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
-        """Yield the named parts of a unit with their documents. See `parts`."""
+        """Yield a unit's named parts with their documents. See `parts`."""
         part = self._part_of(unit)
         return iter(()) if part is None else part.documents(unit, tree, names)
 
     def release(self, unit: str) -> None:
-        """Release cached data of a unit."""
+        """Release cached data about a unit."""
         part = self._part_of(unit)
         if part is not None:
             part.release()
@@ -731,7 +731,7 @@ class Contents:
 
 
 def files_between(unit: str, was: str, now: str) -> set[str]:
-    """Return the files that differ between two signatures of a unit, or none if the signatures do not list files."""
+    """Return the files that differ between two signatures of a unit, or none if the signatures list no files."""
     if unit.startswith(FOLDER):
         return {unit}
     if not unit.startswith(f"{SEMANTIC_NAME}/"):
@@ -757,7 +757,7 @@ RULES: Final = "4"
 
 
 def layer_signature(files: Mapping[str, str], stamp: str) -> str:
-    """Return the combined signatures of all files of a semantic layer, or an empty string without files."""
+    """Return the combined signatures of all files of a semantic layer, or an empty string if there are none."""
     return "\n".join((f"{RULES} {stamp}", *(f"{path} {files[path]}" for path in sorted(files)))) if files else ""
 
 

@@ -29,7 +29,7 @@ class Mentions(Protocol):
     """An index with the mentions in pages."""
 
     def naming(self, names: Collection[str]) -> Iterable[tuple[str, str, str]]:
-        """Yield (name, page, owner) of the pages with one of the names."""
+        """Yield (name, page, owner) of the pages that mention one of the names."""
         ...
 
 
@@ -39,7 +39,7 @@ def mention(connection: str | None, name: str) -> str:
 
 
 def find_mentions(ask: Any, names: Collection[str]) -> list[tuple[str, str, str, int]]:
-    """Return (name, page, owner, document) of the pages with one of the names. `ask` runs a statement."""
+    """Return (name, page, owner, document) of the pages that mention one of the names. `ask` runs a statement."""
     found: list[tuple[str, str, str, int]] = []
     listed = sorted(names)
     for start in range(0, len(listed), 500):

@@ -28,7 +28,7 @@ _PATTERNS: Final = {
     "choice": r"is|are|were|am|do|does|did|can|could|may|must|should|shall|has|have|had|will|would"
     r"|ist|sind|waren|darf|durfen|kann|konnen|muss|mussen|soll|sollen|hat|haben|wird|werden|zahlt|zahlen|gibt",
 }
-"""The starts of clauses by form. The first match counts."""
+"""The beginnings of clauses for each form. The first match counts."""
 _BEFORE: Final = (
     r"(?:(?:and|but|so|then|und|aber|also|dann|(?:can|could) you (?:tell|show) me|(?:please )?(?:tell|show) me) )*"
     r"(?:(?:about|after|at|before|by|for|from|in|of|on|to|with|ab|an|auf|aus|bei|fur|mit|nach|seit|von|vor|zu) )?"
@@ -40,7 +40,7 @@ _CLAUSE: Final = re.compile(r"[.?!:;,]\s+|\n")
 
 _ALL: Final = frozenset({"source", "measure", "segment", "page", "column", "passage", "value"})
 _NUMBERS: Final = frozenset({"measure", "source"})
-"""The kinds that answer with a number."""
+"""The kinds that can answer with a number."""
 _TEXTS: Final = frozenset({"page", "passage"})
 """The kinds that explain."""
 _EXPLAINED: Final = frozenset({"time", "reason", "person", "place", "way", "choice"})
@@ -69,7 +69,7 @@ _NAMES: Final = {kind: re.compile(rf"\b(?:{pattern})\b") for kind, pattern in _N
 
 
 def forms(text: str) -> list[str]:
-    """Return the forms of the clauses of a text in order. Clauses that are not questions have none."""
+    """Return the forms of the clauses in a text, in order. Clauses that are not questions have none."""
     found = (_FORM.match(clause.strip()) for clause in _CLAUSE.split(text))
     return [each.lastgroup for each in found if each and each.lastgroup]
 

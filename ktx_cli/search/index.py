@@ -81,12 +81,12 @@ _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U000200
 
 
 def words(text: str) -> list[str]:
-    """Return the stems of the words of a text; `netRevenue` and `net_revenue` are two words each."""
+    """Return the stems of the words in a text; `netRevenue` and `net_revenue` are two words each."""
     return [stem(word) for word in plain_words(text)]
 
 
 def plain_words(text: str) -> list[str]:
-    """Return the words of a text in lower case without accents, but with their endings.
+    """Return the words in a text in lower case and without accents, but with their endings.
 
     In scripts without spaces between words, every two consecutive letters are a word.
     """
@@ -105,7 +105,7 @@ def _parts(word: str) -> list[str]:
 
 
 def asked_words(text: str) -> list[str]:
-    """Return the distinct words of a query, without stop words unless there are no others."""
+    """Return the distinct words in a query, without stop words unless there are no others."""
     plain = list(dict.fromkeys(plain_words(text)))
     telling = [word for word in plain if not is_stop_word(word)]
     return telling or plain
@@ -151,7 +151,7 @@ def stem(word: str) -> str:
 
 
 def _one_l(word: str) -> str:
-    """Return `cancel` for `cancell`, as British spelling doubles the letter; `sell` has one syllable and keeps it."""
+    """Return `cancel` for `cancell`, as British spelling doubles the letter; monosyllables such as `sell` keep it."""
     return word[:-1] if word.endswith("ll") and _TWO_SYLLABLES.search(word) else word
 
 
@@ -169,9 +169,9 @@ VERSION: Final = 9
 """Version of the tables, stems and document contents. An index of another version is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
-"""The columns with the weight of their fields."""
+"""The columns with the weights of their fields."""
 FINDING: Final = ("name", "phrases", "strong", "plain", "weak")
-"""The columns that searches match."""
+"""The columns that searches look in."""
 
 _SCRIPT: Final = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -234,7 +234,7 @@ def set_meta(database: sqlite3.Connection, key: str, value: str) -> None:
 
 
 _MOST_SPELLINGS: Final = 64
-"""Maximum number of words for a prefix, shortest first."""
+"""Maximum number of words that a prefix matches, shortest first."""
 _AT_ONCE: Final = 500
 """Maximum number of rows per statement."""
 _ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length, d.worth"
@@ -281,7 +281,7 @@ class Row:
         return self.texts[_DESCRIPTION]
 
     def phrases_with(self, terms: Set[str]) -> Iterator[tuple[list[str], str]]:
-        """Yield the stems of each question and synonym that contains one of the stems, with the mark of its form.
+        """Yield the stems of each question and synonym that contains one of the stems, with a mark for its form.
 
         The mark is empty if the phrase is not a question.
         """
@@ -297,13 +297,13 @@ class Row:
 
     @property
     def tie(self) -> tuple[int, str, str]:
-        """The sort key of documents with the same score."""
+        """The sort key of documents with equal scores."""
         return self.place, self.connection, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class NewPart:
-    """A part of a unit with its documents. `digest` identifies its content."""
+    """A part of a unit, with its documents. `digest` identifies its content."""
 
     unit: str
     name: str
@@ -322,7 +322,7 @@ _WITHIN: Final = "texts MATCH ? AND rowid BETWEEN ? AND ?"
 _KIND_BITS: Final = 40
 """Document numbers start with the number of the kind, so that documents of a kind are adjacent."""
 _LARGE: Final = 300_000
-"""Number of documents above which FTS5 does not rank all matches of a frequent word."""
+"""Number of documents above which FTS5 does not rank every match of a frequent word."""
 _MOST_RANKED: Final = 20_000
 """Number of documents that FTS5 ranks for a frequent word in a large index."""
 _TOGETHER: Final = 5
@@ -351,7 +351,7 @@ class Store:
         return cls(database)
 
     def without(self, removed: Collection[int]) -> Store:
-        """Return a copy without further documents."""
+        """Return a copy that excludes further documents."""
         return Store(self.database, self.removed.union(removed)) if removed else self
 
     def parts(self, unit: str) -> dict[str, str]:
@@ -359,7 +359,7 @@ class Store:
         return dict(self.database.ask("SELECT name, digest FROM parts WHERE unit = ?", (unit,)))
 
     def of_part(self, unit: str, name: str) -> dict[bytes, int]:
-        """Return the documents of a part of a unit by digest."""
+        """Return the documents in a part of a unit, by digest."""
         rows = self.database.ask(_OF_PART, (unit, name))
         return {digest: number for digest, number in rows if number not in self.removed}
 
@@ -370,12 +370,12 @@ class Store:
 
     @functools.cached_property
     def lengths(self) -> Mapping[str, tuple[int, float]]:
-        """The number of documents and their total weighted length in words, by kind."""
+        """The number of documents and their total weighted length in words, for each kind."""
         rows = self.database.ask("SELECT kind, number, length FROM totals WHERE number > 0 ORDER BY kind")
         return {kind: (number, length) for kind, number, length in rows}
 
     def having(self, term: str) -> int:
-        """Return the number of documents with a stem, including removed ones."""
+        """Return the number of documents that contain a stem, including removed ones."""
         if term not in self._having:
             rows = self.database.ask("SELECT doc FROM terms WHERE term = ?", (term,))
             self._having[term] = int(rows[0][0]) if rows else 0
@@ -476,7 +476,7 @@ class Store:
         return expression(terms, scope, every=every, owned=self.having(OWNED) > 0), low, high
 
     def total(self, terms: Iterable[str], scope: Scope) -> int:
-        """Return the number of documents with one of the stems."""
+        """Return the number of documents that contain one of the stems."""
         asked = self._asked(list(terms), scope)
         if asked is None:
             return 0
@@ -510,7 +510,7 @@ class Store:
             yield from self.database.ask(f"SELECT {what} WHERE d.id IN ({marks})", part)
 
     def shown(self, numbers: Sequence[int]) -> dict[int, tuple[str, bytes]]:
-        """Return the summary and packed fields of documents by number."""
+        """Return the summary and packed fields of each document by number."""
         return {number: (summary, fields) for number, summary, fields in self._of(_SHOWN, numbers)}
 
     def naming(self, names: Collection[str]) -> list[tuple[str, str, str]]:
@@ -523,7 +523,7 @@ class Store:
         return [name for (name,) in self.database.ask("SELECT name FROM mentions WHERE doc = ?", (number,))]
 
     def owned(self, user: str) -> set[str]:
-        """Return the names of the pages of a user."""
+        """Return the names of a user's pages."""
         rows = self.database.ask("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
         return {name for number, name in rows if number not in self.removed}
 
@@ -837,7 +837,7 @@ def _is_had(database: sqlite3.Connection, term: str) -> bool:
 
 
 def unpacked(fields: bytes) -> list[tuple[str, float, str]]:
-    """Return (name, weight, text) of the fields of a stored document."""
+    """Return (name, weight, text) for each field of a stored document."""
     return [(name, weight, text) for name, weight, text in json.loads(zlib.decompress(fields))]
 
 

@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 _K1: Final = 1.5
 _B: Final = 0.6
 _PREFIX: Final = 0.7
-"""Weight of a word that only matches a prefix in the query."""
+"""Weight of a word that matches only by prefix."""
 _CORRECTED: Final = 0.6
 """Weight of a corrected word."""
 _NAMED: Final = 1.5
-"""Bonus of a document whose name is the query."""
+"""Bonus for a document whose name is the query."""
 _RELATED: Final = 0.7
 """Weight of a synonym of a query word."""
 _SENTENCE: Final = 5
-"""Minimum number of words of a natural-language question. Shorter queries consist of keywords."""
+"""Minimum number of words in a natural-language question. Shorter queries consist of keywords."""
 _GENERIC: Final = 0.5
 """Weight of a common word in a natural-language question."""
 _PHRASE: Final = 0.7
@@ -80,12 +80,12 @@ _BELOW: Final = 0.99
 """Weight of a value relative to the last governed document."""
 
 Place = tuple[int, int]
-"""An index and the number of a document in it."""
+"""An index and the number of a document in the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A matching document with the matched stems of the query."""
+    """A matching document with the stems of the query that it matches."""
 
     place: Place
     row: Row
@@ -104,13 +104,13 @@ class Ranking:
 
 
 class Index:
-    """An index of documents in memory, regardless of their owners."""
+    """An in-memory index of documents, regardless of their owners."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._store = Store.of({"": (replace(each, owner="") for each in documents)})
 
     def search(self, query: str, limit: int = 20) -> Found:
-        """Return the documents with words of the query, best first."""
+        """Return the documents that contain words of the query, best first."""
         return found([self._store], rank([self._store], query, Scope(), limit), limit)
 
 
@@ -242,7 +242,7 @@ def is_shadowed(row: Row, own: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AskedWord:
-    """A word or phrase of a query: the weighted stems that it matches, and its own weight.
+    """A word or phrase in a query: the weighted stems that it matches, and its own weight.
 
     `text` is the word from `plain_words`, or None for the meaning of a phrase.
     """
@@ -261,7 +261,7 @@ class Spelling:
 
 
 def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], Spelling]:
-    """Return the words of a query, and corrections of unknown words.
+    """Return the words in a query, and corrections for unknown words.
 
     An unknown word is corrected if no other word of the query is specific and it is not an ordinary word.
     """
@@ -370,7 +370,7 @@ def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
 
 
 class Scorer:
-    """Scores documents for the words of one query."""
+    """Scores documents for the words in one query."""
 
     def __init__(self, stores: Sequence[Store], asked: Sequence[AskedWord], query: str) -> None:
         """Prepare the scoring of jointly ranked indexes for the words and the original query."""
@@ -400,7 +400,7 @@ class Scorer:
         }
 
     def worth_of(self, term: str) -> float:
-        """Return the weight of a term by its rarity."""
+        """Return the weight of a term according to its rarity."""
         if term not in self._worths:
             having = min(_having(self._stores, term), self._count)
             self._worths[term] = math.log(1 + (self._count - having + 0.5) / (having + 0.5)) * (_K1 + 1)
@@ -478,7 +478,7 @@ Item = TypeVar("Item")
 
 
 def fuse(orders: Iterable[Sequence[Item]]) -> dict[Item, float]:
-    """Return the score of each item, the sum of 1 / (60 + rank), unordered.
+    """Return the score of each item, which is the sum of 1 / (60 + rank), unordered.
 
     Reciprocal rank fusion (Cormack, Clarke, Büttcher 2009, Reciprocal rank fusion outperforms Condorcet).
     """
@@ -490,7 +490,7 @@ def fuse(orders: Iterable[Sequence[Item]]) -> dict[Item, float]:
 
 
 MEANING: Final = "meaning"
-"""Value of `matched_on` for similar vectors."""
+"""The `matched_on` value for similar vectors."""
 _SNIPPET: Final = 160
 _FLAT: Final = 10_000
 _PART: Final = re.compile(r"\S+")
@@ -523,7 +523,7 @@ def snippet(text: str, terms: Collection[str]) -> str:
 
 
 def _having_terms(row: Row, fields: Sequence[tuple[str, str, str]], terms: Collection[str]) -> list[tuple[str, str]]:
-    """Return (name, text) of the fields with one of the terms."""
+    """Return (name, text) for each field that contains one of the terms."""
     if not terms:
         return []
     columns = {tier for tier, text in zip(TIERS, row.texts, strict=True) if any(f" {term} " in text for term in terms)}
@@ -536,7 +536,7 @@ def _having_terms(row: Row, fields: Sequence[tuple[str, str, str]], terms: Colle
 
 
 def _place(text: str, terms: frozenset[str]) -> int:
-    """Return the position of the first part with one of the terms, or 0.
+    """Return the position of the first part that contains one of the terms, or 0.
 
     In ASCII text, only parts with the start of a term are checked, which is fast.
     """
@@ -558,13 +558,13 @@ def _beginnings(terms: frozenset[str]) -> re.Pattern[str]:
 
 
 _BY_VECTORS: Final = 50
-"""Minimum number of documents from the vector search."""
+"""Minimum number of documents to request from the vector search."""
 
 
 def nearest(
     store: Store, vectors: Vectors, ranking: Callable[[], Ranking], asked: Sequence[float], scope: Scope, limit: int
 ) -> tuple[list[Ranked], list[ResultWarning]]:
-    """Return the documents of an index nearest to the vector of a query.
+    """Return the documents in an index that are nearest to a query's vector.
 
     If there are too many to compare all, only documents found by words are compared, with a warning.
     """
@@ -625,7 +625,7 @@ def alternatives(word: str) -> tuple[str, ...]:
 
 
 def phrases(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the stems of the synonyms of every phrase in the words of a query."""
+    """Yield the stems of the synonyms of every phrase in a query's words."""
     stems = [stem(word) for word in words]
     for start in range(len(stems)):
         for length in range(2, _LONGEST + 1):

@@ -119,7 +119,7 @@ def behind(base: Base | None, units: Mapping[str, str], contents: Contents, tree
 
 
 MOST_KEPT: Final = 32
-"""Number of cached overlay states, for parallel agent loops before and after a write."""
+"""Number of cached overlay states, enough for parallel agent loops before and after a write."""
 
 _Changes = Mapping[str, bytes | None]
 _Key = tuple[tuple[str, bytes | None], ...]
@@ -202,9 +202,9 @@ def _key(changes: _Changes) -> _Key:
 HINT: Final = Command("index")
 EVERYTHING: Final = Scope()
 LOOK_SECONDS: Final = 1.0
-"""Minimum time for which files count as unchanged after a check."""
+"""Minimum time after a check during which files count as unchanged."""
 _LOOKS: Final = 0.02
-"""Maximum share of time that a process spends on checking files."""
+"""Maximum share of time that a process may spend on checking files."""
 _QUERIES: Final = 256
 """Number of cached query vectors."""
 
@@ -380,7 +380,7 @@ class Searcher:
     def _nearest(
         self, view: View, ranking: Callable[[], Ranking], query: str, scope: Scope, limit: int
     ) -> tuple[list[Ranked], _Warnings]:
-        """Return the documents nearest to a query by vectors, with warnings if they are missing or incomplete.
+        """Return the documents nearest to a query by vectors, with warnings if vectors are missing or incomplete.
 
         `ranking` returns the documents found by words. It is called if there are too many vectors to compare all.
         """
@@ -464,7 +464,7 @@ def search_together(searchers: Sequence[Searcher], query: str, scope: Scope, lim
 def tables_together(
     searchers: Sequence[Searcher], query: str, scopes: Sequence[Scope], limit: int
 ) -> list[list[FoundTable]]:
-    """Return the sources of each project, in its own scope, that a question may need, with comparable scores.
+    """Return the sources in each project, within its own scope, that a question may need, with comparable scores.
 
     Joins do not raise the scores. Raises the errors of `search_together`.
     """
@@ -609,7 +609,7 @@ _AT_ONCE: Final = 10_000
 
 
 def _batches(changes: Iterable[_Change]) -> Iterator[list[_Change]]:
-    """Yield changes in batches of documents, so that a run that fails early has written nothing."""
+    """Yield changes in batches of documents, so that a run that fails early writes nothing."""
     batch: list[_Change] = []
     size = 0
     for change in changes:
@@ -623,7 +623,7 @@ def _batches(changes: Iterable[_Change]) -> Iterator[list[_Change]]:
 
 
 def _changes(stored: Store | None, contents: Contents, tree: Tree, emit: Emit) -> Iterator[_Change]:
-    """Yield the differences between an index, or a new one if None, and the files."""
+    """Yield the differences between an index, or a new one if None, and the files on disk."""
     signatures = contents.signatures()
     rows = [] if stored is None else stored.database.ask("SELECT key, signature, digest FROM units")
     known = {key: (signature, digest) for key, signature, digest in rows}

@@ -26,11 +26,11 @@ _SHORTEST_PART: Final = 4
 _PART: Final = 0.6
 """Weight of a word that starts or ends with a word of the question, such as `portbindings` for `port`."""
 _MOST_PARTS: Final = 48
-"""Maximum number of longer words for a word."""
+"""Maximum number of longer words that a word may match."""
 _COVERED: Final = 1.0
-"""Bonus of a name by the share of its words in the question."""
+"""Bonus for a name by the share of its words in the question."""
 _WHOLE_NAME: Final = 2.0
-"""Bonus of a name whose words are all in the question, even if they are frequent."""
+"""Bonus for a name whose words are all in the question, even if they are frequent."""
 _DESCRIBED: Final = 1.0
 """Weight of a description relative to a name."""
 _MEANT: Final = 0.5
@@ -38,7 +38,7 @@ _MEANT: Final = 0.5
 _FEW: Final = 8
 """Number of descriptions above which common words are ignored."""
 _DOCUMENTS: Final = 3
-"""Number of the best pages and passages that add related words to a question."""
+"""Number of best pages and passages that add related words to a question."""
 _MOST_GAINED: Final = 6
 _MOST_TRIED: Final = 30
 _FROM_TITLE: Final = 0.3
@@ -143,7 +143,7 @@ def find_tables(
 
 
 def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
-    """Return the words of a query for the search for tables.
+    """Return the words of a query that the search for tables uses.
 
     A word also matches words that start or end with it. Words with digits count as values, and question words do not
     match names.
@@ -168,7 +168,7 @@ def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
 def _from_documents(
     stores: Sequence[Store], asked: Sequence[AskedWord], scorer: Scorer, scope: Scope
 ) -> list[AskedWord]:
-    """Return related words from the best documents, because people and tables use different words."""
+    """Return related words from the best documents, because people often use other words than tables do."""
     rows = _candidates(stores, asked, replace(scope, kinds=("passage", "page"), connection=None))
     telling = (
         (place, row) for place, row in rows if not (row.kind == "page" and row.connection)
@@ -228,7 +228,7 @@ class _Naming:
         return _worth_of_name((named, covered)) + _DESCRIBED * (described + _WHOLE_NAME * part * part)
 
     def _covered(self, text: str, common: Mapping[str, float]) -> tuple[float, float]:
-        """Return the score of the question words in a text, weighted by their share, and that share."""
+        """Return the score of the question words in a text, weighted by their share, and the share itself."""
         words = {word: self._scorer.worth_of(word) * max(0.0, 1 - 3 * common.get(word, 0.0)) for word in text.split()}
         whole = sum(words.values())
         if whole <= 0:

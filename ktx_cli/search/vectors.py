@@ -24,13 +24,13 @@ EMBEDDED: Final = ("source", "measure", "segment", "page", "column", "passage")
 PLAIN_BOUND: Final = 5_000_000
 """Maximum count of numbers to compare for a query without numpy (about 0.2 s)."""
 TEXT_LIMIT: Final = 2000
-"""Maximum characters of a document for its vector."""
+"""Maximum number of characters in a document that its vector represents."""
 MANY: Final = 5_000
 """Number of vectors above which they are first compared in few dimensions."""
 SKETCH: Final = 64
 """Number of these dimensions."""
 AGAIN: Final = 20
-"""Multiple of the wanted results that are then compared completely."""
+"""Multiple of the wanted results to compare completely afterwards."""
 _SAMPLE: Final = 4_000
 _STEP: Final = "vectors"
 
@@ -41,7 +41,7 @@ def model_of(database: sqlite3.Connection) -> str | None:
 
 
 def model_name(embedder: Embedder) -> str:
-    """Return the stored name of a model, because vectors of different models cannot be compared."""
+    """Return the name under which a model is stored, because vectors of different models cannot be compared."""
     return f"{embedder.model} {embedder.dimensions or ''}".strip()
 
 
@@ -135,7 +135,7 @@ class Matrix:
 
 
 class Vectors:
-    """The vectors of an index, read once."""
+    """The vectors of an index, which are read once."""
 
     def __init__(self, store: Store) -> None:
         rows = store.database.ask(

@@ -1,4 +1,4 @@
-"""The status of definitions according to git, which records who accepted the current form of a definition.
+"""The status of definitions according to git, which records who accepted a definition's current form.
 
 A file claims a status, and a person's commit confirms it. Definitions that a ktx run wrote are proposed, whatever the
 file claims. The state database caches the result for queries.
@@ -45,7 +45,7 @@ class Owners:
     stated: bool = False
 
     def has(self, email: str, source: str) -> bool:
-        """Whether a person is an owner of a source."""
+        """Whether a person owns a source."""
         wanted = email.casefold()
         return any(
             each.email.casefold() == wanted
@@ -148,7 +148,7 @@ class Moves:
         return self.span(self._commits[made, shard], shard, definition, fingerprint)
 
     def _shards_before(self, commit: str, connection: str) -> tuple[History, dict[Definition, str]]:
-        """Return the history before a commit, and the shards that had definitions then."""
+        """Return the history before a commit, and the shards that contained definitions at that time."""
         history = self._history.before(commit)
         tree = history.tree()
         shards = [path for path in tree.blobs(Layout.schema_path(connection)) if is_yaml(path) and is_utf8(path)]
@@ -174,7 +174,7 @@ def accepted_in(
 def last_accepted(
     commits: Sequence[FileCommit], path: str, dialect: str, owners: Owners, history: History, definition: Definition
 ) -> FileCommit | None:
-    """Return the newest commit that accepted another form of a definition, or None.
+    """Return the newest commit that accepted a different form of a definition, or None.
 
     The commits of the file are ordered newest first.
     """
@@ -194,7 +194,7 @@ def last_accepted(
 def _granted(
     span: Sequence[tuple[FileCommit, Claim]], definition: Definition, owners: Owners, history: History, *, whole: bool
 ) -> tuple[Status, str, str | None]:
-    """Return the status of the current form of a definition from the commits that contain it (newest first).
+    """Return the status of a definition's current form from the commits that contain it (newest first).
 
     Commits that change neither the definition nor its claim do not count.
     """
@@ -240,7 +240,7 @@ def _of_commit(
 def record_acceptances(
     layout: Layout, database: sqlite3.Connection, repository: Repository, dialects: Mapping[str, str]
 ) -> None:
-    """Update the statuses in the state database to the current commit, for connections with their dialects.
+    """Update the statuses in the state database to the current commit, for connections and their dialects.
 
     Unchanged files and folders are skipped. Raises `GitError`, `StorageError`, and `ConfigError` for an invalid owners
     file.
@@ -319,7 +319,7 @@ class _Recorded:
 
 
 class Statuses:
-    """The statuses of the current definitions of one connection, without running git.
+    """The statuses of one connection's current definitions, without running git.
 
     Definitions that are new or have changed since the last run or `ktx index` count as proposed.
     """
@@ -429,7 +429,7 @@ def _asked(layout: Layout, ask: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTest:
-    """The last result of a measure test, with its date."""
+    """The last result of a measure's test, with its date."""
 
     name: str
     passed: bool
@@ -437,7 +437,7 @@ class RecordedTest:
 
 
 def recorded_tests(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
-    """Return the recorded tests of each measure."""
+    """Return the recorded tests for each measure."""
 
     def ask(database: sqlite3.Connection) -> dict[str, list[RecordedTest]]:
         rows = database.execute(
@@ -461,7 +461,7 @@ def record_tests(
     day: str,
     defined: Collection[tuple[str, str]] | None = None,
 ) -> None:
-    """Store test results: (source, test, its measures, whether it passed).
+    """Store test results: (source, test, the test's measures, whether it passed).
 
     `defined` are all tests (source, test) of the connection; results of other tests are deleted. None keeps all
     results.

@@ -1,4 +1,4 @@
-"""Compile and answer queries, with a receipt that lists the facts, joins, conditions and notes of the answer."""
+"""Compile and answer queries, with a receipt that lists an answer's facts, joins, conditions and notes."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _unreviewed(build: Build) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of a query. `totals` are the grand totals, if requested; `asked` is the compiled query."""
+    """The rows that answer a query. `totals` are the grand totals, if requested; `asked` is the compiled query."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -191,7 +191,7 @@ class CompiledQuery:
 
     @functools.cached_property
     def sent(self) -> str:
-        """The statement in the format of the guard, which then only has to check a single text."""
+        """The statement in the guard's format, so that the guard only has to check a single text."""
         return dialect_named(self.dialect).rendered(self.compiled.tree)
 
 
@@ -212,7 +212,7 @@ def compile_query(
     except RecursionError:
         raise SemanticError("the query is nested too deeply", hint="split it into several queries") from None
     except OverflowError as error:
-        raise SemanticError(str(error), hint="use times within the years 1 to 9999") from None
+        raise SemanticError(str(error), hint="use times in the years 1 to 9999") from None
     totals = None
     if parsed.totals and plan.outputs:
         totals = _totals(parsed, lambda bare: compile_query(model, bare, attributes=attributes, now=now, graph=graph))
@@ -220,7 +220,7 @@ def compile_query(
 
 
 def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> CompiledQuery | None:
-    """Compile the query for the totals: without dimensions, and with the measures that do not require a time."""
+    """Compile the totals query: without dimensions, and with the measures that do not require a time."""
     bare = replace(query, dimensions=(), having=(), order_by=(), offset=0, limit=1, fill=False, totals=False)
     try:
         return compiled(bare)
@@ -312,7 +312,7 @@ def ask_prepared(
 
 
 def _total_row(asked: CompiledQuery, totals: CompiledQuery, connector: Connector) -> tuple[Any, ...] | None:
-    """Return the total of every measure in the order of the answer. Measures without a total are None."""
+    """Return the total of every measure, in the order of the answer's columns. Measures without a total are None."""
     rows = connector.query(totals.sent, max_rows=1).rows
     if not rows:
         return None

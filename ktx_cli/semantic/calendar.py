@@ -70,7 +70,7 @@ def period_of(value: date | datetime, grain: str, settings: CalendarSettings) ->
 
 
 def months_into(month: int, grain: str, settings: CalendarSettings) -> int:
-    """Return the number of months of the same period that precede a month (1 to 12)."""
+    """Return the number of months in the same period that precede a month (1 to 12)."""
     return (month + 12 - first_month(grain, settings)) % STEPS[grain][0]
 
 
@@ -91,7 +91,7 @@ def nests(fine: str, coarse: str, settings: CalendarSettings) -> bool:
 
 
 def later(value: Moment, count: int, unit: str) -> Moment:
-    """Return a value shifted by calendar units, backwards for a negative count. Days beyond the end of a month become
+    """Return a value shifted by calendar units, backwards for negative counts. Days beyond the end of a month become
     its last day.
 
     Raises `SemanticError` (code `grain`) for a date with a unit finer than a day, and `OverflowError` outside the years
@@ -109,7 +109,7 @@ def later(value: Moment, count: int, unit: str) -> Moment:
 
 
 def too_fine(grain: str) -> SemanticError:
-    """Return the error for a grain finer than a day on a date."""
+    """Return the error for truncating a date to a grain finer than a day."""
     return SemanticError(
         f"a date cannot be truncated to {grain}", hint=f"use the granularity {DAY} or coarser", code="grain"
     )
@@ -167,7 +167,7 @@ def _known() -> frozenset[str]:
 
 
 MAX_COUNT: Final = 100_000
-"""The maximum count of a span."""
+"""The maximum count in a span."""
 
 UNITS: Final = tuple(grain for grain in GRAINS if grain not in (FISCAL_QUARTER, FISCAL_YEAR))
 """The units of spans."""
@@ -186,7 +186,7 @@ _TIMESTAMP: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?", re.
 
 @dataclass(frozen=True, slots=True)
 class WrittenMoment:
-    """A time literal: the time as written, the time in the zone of the query, and the digits of the fraction."""
+    """A time literal: the time as written, the time in the query's zone, and the number of fractional digits."""
 
     written: datetime
     local: datetime
@@ -299,7 +299,7 @@ def literal(value: date | datetime, kind: DateOrTimestamp, dialect: str) -> exp.
 
 
 def localize(value: exp.Expr, kind: TimeKind, clock: Clock) -> exp.Expr:
-    """Return a value ready for comparison and truncation: a date, or a timestamp in the time zone of the query.
+    """Return a value ready for comparison and truncation: a date, or a timestamp in the query's time zone.
 
     Timestamps without a zone are in the column's zone, instants are converted, dates do not change. In SQLite the value
     is an ISO text or a number of seconds since 1970, and the result is a text in whole seconds.
@@ -308,7 +308,7 @@ def localize(value: exp.Expr, kind: TimeKind, clock: Clock) -> exp.Expr:
 
 
 def truncate(value: exp.Expr, grain: str, kind: TimeKind, clock: Clock) -> exp.Expr:
-    """Return the start of the period of a value in the time zone of the query.
+    """Return the start of a value's period in the query's time zone.
 
     The result is a date, or for grains finer than a day a timestamp without time zone. In SQLite values and results are
     texts, see `localize`. Raises `SemanticError` with the code `unknown_name` for an unknown grain, and with the code
@@ -379,7 +379,7 @@ def _step(grain: str) -> PeriodLength:
 
 
 def capacity(grain: str) -> int:
-    """Return the maximum number of periods of a spine.
+    """Return the maximum number of periods in a spine.
 
     It is 100,000, but 10,000 for months and quarters and 1,000 for years, because more would exceed the years that
     databases support.

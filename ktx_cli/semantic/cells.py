@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     pass
 
 Run = Callable[[str], QueryResult]
-"""Runs a statement and returns its only row."""
+"""Runs a statement and returns its single row."""
 
 Keyed = tuple[Dimension, Any]
 """A dimension and its value in the result row."""
@@ -154,7 +154,7 @@ class Cells:
         return bool(over_time)
 
     def _query(self, build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
-        """Return the query for one aggregate over the rows that belong to one result row."""
+        """Return the query for one aggregate over the rows that belong to a result row."""
         plan = build.plan
         rows, axis, others, details = self._seen_from(build, leaf, keys)
         filters = [condition for condition in plan.filters if condition.facts is None or leaf.fact in condition.facts]
@@ -199,7 +199,7 @@ class Cells:
     def _in_stretch(
         self, rows: Rows, treatment: Treatment, axis: TimeAxis | None, dimensions: Sequence[Keyed], asked: Ends
     ) -> list[exp.Expr]:
-        """Return the condition that a row is in the time range of the result row."""
+        """Return the condition that a row is within the time range of the result row."""
         calendar, whole = rows.names.model.calendar, rows.build.plan.time_range
         period = None if axis is None else axis.period(dimensions)
         if period is not None and axis is not None:
@@ -323,7 +323,7 @@ def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:
 
 
 def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.Select:
-    """Return the query of an aggregate over the rows that meet the given conditions and its own."""
+    """Return the query for an aggregate over the rows that meet the given conditions and its own."""
     bound = [exp.paren(rows.bind(condition), copy=False) for condition in leaf.conditions]
     columns = distinct_columns(leaf.aggregate.tree)
     if columns:
@@ -373,7 +373,7 @@ def _at_moment(
 
 
 def _of_details(rows: Rows, dimensions: Sequence[Keyed], filters: Sequence[RowFilter]) -> exp.Expr:
-    """Return the condition that a row joined to the fact's row has the values and meets the conditions."""
+    """Return the condition that a row joined to the fact's row has the given values and meets the conditions."""
     inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
     conditions = [_has_value(inner, *pair) for pair in dimensions]
     conditions += row_conditions(inner, rows.build.plan, filters)
@@ -387,7 +387,7 @@ class Lookups(Rows):
     """The rows of a fact without joins. Columns of other sources come from subqueries for a single value."""
 
     def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
-        """Return a query of the fact without joins."""
+        """Return a query over the fact without joins."""
         relation = self.build.relation(self.fact, self.alias)
         return exp.select(*expressions, copy=False).from_(relation, copy=False)
 
@@ -447,7 +447,7 @@ def _literal(value: Any, grain: str | None, dialect: str) -> exp.Expr:
 
 
 def _as_day(value: Any) -> date | datetime | None:
-    """Return the day of a calendar key, or None if it is not a date."""
+    """Return the day for a calendar key, or None if it is not a date."""
     try:
         found = value if isinstance(value, date) else datetime.fromisoformat(str(value))
     except ValueError:
@@ -480,7 +480,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The intersection of the time dimensions of a row, from `start` to before `end`, with the grain of a period."""
+    """The intersection of a row's time dimensions, from `start` to before `end`, with the grain of a period."""
 
     start: datetime
     end: datetime
@@ -498,7 +498,7 @@ def stretch(
     asked: tuple[date | datetime | None, date | datetime | None],
     calendar: model.CalendarSettings,
 ) -> Stretch:
-    """Return the time range of the rows behind the number of a period.
+    """Return the time range of the rows behind a period's number.
 
     `asked` is the time range of the query. If it cuts off a part of the period, it also shortens the window and the
     earlier period. Raises `NotPlacedError` if the earlier period is unknown.
@@ -567,7 +567,7 @@ def _back(value: datetime, span: model.Span) -> datetime:
 
 
 Ends = tuple[date | datetime | None, date | datetime | None]
-"""A half-open time range: its start and end, or None where it is unbounded."""
+"""A half-open time range: its start and end, each None if it is unbounded."""
 
 FindDays = Callable[[Edge, Expression, Any], tuple[date | datetime, date | datetime] | None]
 """Takes a join to a calendar, an expression over its columns and a value; returns the first and last day."""
@@ -593,12 +593,12 @@ class TimeAxis:
         return bool(expression.names) and all(self._is_of(name, expression) for name in expression.names)
 
     def is_exactly(self, expression: Expression) -> bool:
-        """Return whether an expression is the time column or the key of a calendar that is joined on it."""
+        """Return whether an expression is the time column, or the key of a calendar that is joined on that column."""
         plain = isinstance(expression.tree, exp.Placeholder)
         return plain and self.is_on(expression) and self._is_time(expression.names[0], expression)
 
     def _is_time(self, name: Name, expression: Expression) -> bool:
-        """Return whether a name is the time column or the key of a calendar that is joined on it."""
+        """Return whether a name is the time column, or the key of a calendar that is joined on that column."""
         own = self._own_time(name)
         edge = None if own is None else self._edge(own, expression)
         if own is None or edge is None:
@@ -606,7 +606,7 @@ class TimeAxis:
         return (self.over.column, own.column) in edge.pairs
 
     def ends(self, asked: TimeRange | None) -> Ends:
-        """Return the time range of the query, which must be on this time."""
+        """Return the query's time range, which must be on this time."""
         if asked is None or not self.is_on(asked.expression):
             return None, None
         if not self.is_exactly(asked.expression):
@@ -614,7 +614,7 @@ class TimeAxis:
         return asked.start, asked.end
 
     def period(self, dimensions: Sequence[tuple[Dimension, Any]]) -> Period | None:
-        """Return the intersection of the time dimensions of a row, or None if there are none.
+        """Return the intersection of a row's time dimensions, or None if there are none.
 
         The finest one determines the period. Each other one must contain it, or the row belongs to no period.
         """
@@ -669,7 +669,7 @@ class TimeAxis:
         raise NotPlacedError(f"the periods of `{dimension.asked}` are unknown")
 
     def _of_calendar(self, edge: Edge, dimension: Dimension, value: Any) -> Period:
-        """Return the days of a calendar with a value as a period."""
+        """Return the days on which a calendar has a value, as a period."""
         ends = self._find_days(edge, _of_far_side(dimension.expression), value)
         if ends is None:
             raise NotPlacedError(f"`{dimension.asked}` does not define periods: its values are not contiguous in time")
@@ -680,7 +680,7 @@ class TimeAxis:
         return Period(start, end, None)
 
     def _grain(self, expression: Expression) -> str | None:
-        """Return the grain of an expression of this time that is not truncated, or None if it is unknown."""
+        """Return the grain of an untruncated expression over this time, or None if it is unknown."""
         tree = _bare(expression.tree)
         if isinstance(tree, _CUTS) and isinstance(_bare(tree.this), exp.Placeholder):
             grain = str(getattr(tree.args.get("unit"), "name", "")).casefold()
@@ -724,7 +724,7 @@ class TimeAxis:
         return edge.to_one and all(self._is_own(key, frozenset()) for key, _ in edge.pairs)
 
     def _is_own(self, name: str, seen: frozenset[str]) -> bool:
-        """Return whether a column of the fact is the time column or computed only from it."""
+        """Return whether a fact's column is the time column or computed only from it."""
         if name == self.over.column:
             return True
         column = self._source.column(name)

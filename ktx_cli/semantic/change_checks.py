@@ -31,16 +31,16 @@ SECONDS: Final = 5.0
 """The time limit for the checks of one change."""
 
 NOT_CHECKED: Final = "not_checked"
-"""The code of the warning that lists definitions that could not be checked."""
+"""The code of the warning that lists definitions that ktx could not check."""
 
 MOST_DANGLING: Final = 0.95
-"""If this share of the keys matches no row, the join probably uses the wrong columns."""
+"""Share of keys without a matching row above which a join probably uses the wrong columns."""
 
 FEWEST_ROWS: Final = 20
-"""With fewer rows, the share is not meaningful."""
+"""Minimum number of rows for the share to be meaningful."""
 
 _NO_ANSWER: Final = frozenset({"query", "grain", "hidden", "policy"})
-"""Codes of errors that are about the statement of a check, not about the checked definition."""
+"""Codes of errors that are about a check's statement, not about the checked definition."""
 
 _QUOTED: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
@@ -73,7 +73,7 @@ class ChangeChecks:
             return list(change.check())
 
     def _asking(self, model: Model, stack: ExitStack) -> _Asking:
-        """Return the query function for the database of a model. The connection opens with the first new statement."""
+        """Return the query function for a model's database. The connection opens with the first new statement."""
 
         def connect() -> Connector:
             guard = guard_of(self._layout, self._config, model.connection, model)
@@ -146,7 +146,7 @@ class _Change:
         self._hides = any(_hides(source) for source in self.after.sources.values())
 
     def check(self) -> Iterator[Diagnostic]:
-        """Yield the diagnostics of the change by source, and finally a warning about unchecked definitions."""
+        """Yield the diagnostics for the change by source, and finally a warning about unchecked definitions."""
         place = None
         for name, source in self.after.sources.items():
             old = self.before.sources.get(name)
@@ -194,7 +194,7 @@ class _Change:
                 yield from self._explained(source, what, segment.place, statement)
 
     def _measures(self, old: Source | None, source: Source) -> Iterator[Diagnostic]:
-        """Yield the diagnostics of the measures whose statement changes."""
+        """Yield the diagnostics for the measures whose statement changes."""
         alike = old is not None and _context_of(old) == _context_of(source)
         for measure in source.measures.values():
             known = None if old is None else old.measures.get(measure.name)
@@ -296,7 +296,7 @@ def _judged(check: DataCheck, join: Join) -> DataCheck:
 
 
 def _safe_text(error: KtxError, sql: str, dialect: str) -> str:
-    """Return the message of a database error without anything that could be a row value."""
+    """Return a database error's message without anything that could be a row value."""
     driver, text = error.__cause__, one_line(error.problem, 400)
     if driver is None or dialect_named(dialect).is_statement_error(driver, sql):
         return text
@@ -328,7 +328,7 @@ def _rows_of(source: Source) -> tuple[object, ...]:
 
 
 def _context_of(source: Source) -> tuple[object, ...]:
-    """Return the properties of a source that its measures depend on."""
+    """Return the properties of a source on which its measures depend."""
     columns = tuple((name, column.type, column.expr) for name, column in source.columns.items())
     segments = tuple((name, segment.expr) for name, segment in source.segments.items())
     measures = tuple((name, _meaning(measure)) for name, measure in source.measures.items())

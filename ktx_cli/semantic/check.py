@@ -42,7 +42,7 @@ _ALL_ROWS: Final = re.compile(r"count\(\s*\*\s*\)", re.IGNORECASE)
 
 
 class ExpressionChecks:
-    """Checks the expressions of a model by source. `uses` maps measures to the measures they are computed from."""
+    """Checks the expressions in a model by source. `uses` maps measures to the measures they are computed from."""
 
     def __init__(self, model: Model, report: ProblemList) -> None:
         self.model, self.report = model, report
@@ -51,7 +51,7 @@ class ExpressionChecks:
         self.parameters = frozenset(lookup_of(model).parameters)
 
     def check(self, source: Source) -> None:
-        """Check all expressions of a source."""
+        """Check all expressions in a source."""
         for column in source.columns.values():
             if column.expr is not None:
                 self._check_rows(source, column.expr, f"column `{column.name}`", column.place)
@@ -118,7 +118,7 @@ class ExpressionChecks:
             )
 
     def _is_plain(self, source: Source, measure: Measure) -> bool:
-        """Return whether a measure aggregates one own column or counts rows, which can be checked without a parser."""
+        """Return whether a measure aggregates one own column or counts rows, which requires no parser to check."""
         found = _PLAIN.fullmatch(measure.expr.strip())
         if found is not None:
             if measure.per or source.column(found[2]) is None:
@@ -129,7 +129,7 @@ class ExpressionChecks:
         return _ALL_ROWS.fullmatch(measure.expr.strip()) is not None
 
     def _check_added(self, source: Source, measure: Measure, function: str, reference: Reference) -> None:
-        """Report a sum or average of a non-numeric column, as an error if the database does not support it.
+        """Report a sum or average over a non-numeric column, as an error if the database does not support it.
 
         Only columns with types from the database are checked.
         """
@@ -232,7 +232,7 @@ def _shape(measure: Measure) -> tuple[object, ...]:
 
 
 def _plain_text(sql: str) -> str:
-    """Return SQL without whitespace and case, unless string literals could differ in them."""
+    """Return SQL without whitespace and in one case, unless string literals could differ in them."""
     return "".join(sql.split()).casefold() if "'" not in sql else " ".join(sql.split())
 
 
@@ -314,7 +314,7 @@ def added_columns(tree: exp.Expr) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def template_values(text: str, what: str, parameters: Collection[str], *, policy: bool = False) -> dict[str, int]:
-    """Return placeholder values for the templates of a text. Raises `SemanticError` for an unknown template."""
+    """Return placeholder values for the templates in a text. Raises `SemanticError` for an unknown template."""
     if "{{" not in text:
         return {}
     found = template_names(text)
@@ -434,7 +434,7 @@ class Resolver:
         return None if owner is None or found is None else (owner, found)
 
     def _reached(self, source: Source, name: str) -> tuple[Source, Column]:
-        """Return a column that exactly one reachable source has."""
+        """Return a column that exists in exactly one reachable source."""
         self.reached = True
         owners = [
             (other, column)
@@ -472,7 +472,7 @@ class Resolver:
 
 
 class ProblemList:
-    """Collects the diagnostics of a model."""
+    """Collects the diagnostics for a model."""
 
     def __init__(self) -> None:
         self.problems: list[Diagnostic] = []
@@ -503,7 +503,7 @@ class ProblemList:
 
 @dataclass(frozen=True, slots=True)
 class SourceChecks:
-    """The diagnostics of one source.
+    """The diagnostics for one source.
 
     `uses` maps its measures to the measures they are computed from. `reaches` means that the result depends on more
     sources than itself and those it joins.
@@ -545,7 +545,7 @@ def check_cycles(model: Model, uses: Mapping[MeasureKey, Sequence[MeasureKey]], 
 
 
 def check_source(source: Source, report: ProblemList) -> None:
-    """Check names, grain and time column of a source, and the columns and segments in its measures."""
+    """Check a source's column names, grain and time column, and the columns and segments in its measures."""
     for column in source.columns.values():
         if "." in column.name:
             severity = Severity.WARNING if source.generated and column.expr is None else Severity.ERROR

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 Ask = Callable[[str, int], "QueryResult"]
-"""Runs a statement with a maximum number of rows on the database."""
+"""Runs a statement on the database, with a maximum number of rows."""
 
 _ABOUT_THE_STATEMENT: Final = frozenset({"query", "read_only", "definition"})
 """Codes of errors that are about the statement; other errors are about the connection."""
@@ -37,7 +37,7 @@ NOT_MADE: Final = frozenset({"timeout", "parameter"})
 
 
 def is_about_statement(error: KtxError) -> bool:
-    """Return whether an error is about the statement or its definition, not about the connection."""
+    """Return whether an error is about the statement or its definition rather than the connection."""
     return error.code in _ABOUT_THE_STATEMENT or isinstance(error, SemanticError)
 
 
@@ -112,7 +112,7 @@ class DataChecks:
         yield self._guarded("dangling", source, subject, lambda own, text: self._dangling(own, join, text))
 
     def _guarded(self, kind: str, source: Source, subject: str, check: Callable[[Source, str], DataCheck]) -> DataCheck:
-        """Run the check, or skip it if time is up or the table is missing."""
+        """Run the check, or skip it if time has run out or the table is missing."""
         stopped = self.reason_to_stop()
         if stopped is not None:
             return DataCheck(kind, source.name, subject, SKIPPED, reason=stopped)
@@ -263,7 +263,7 @@ class Statements:
         return self._text(build, exp.select(*counts, copy=False).from_(subquery(query, "repeated"), copy=False))
 
     def unmatched(self, source: Source, declared: Join) -> str:
-        """Return the statement that counts the rows on a join's many side: all, those without key, those unmatched."""
+        """Return the statement that counts the rows on a join's many side: all, without a key, and unmatched ones."""
         build = self._build()
         target = self._model.sources[declared.to]
         near, far, own = source, target, True
@@ -346,7 +346,7 @@ class Statements:
     def _kept(
         self, rows: Rows, query: exp.Select, there: Iterable[exp.Expr], conditions: Iterable[Condition]
     ) -> exp.Select:
-        """Return the query of rows with values in these columns that meet the constant conditions of a join."""
+        """Return the query for rows with values in these columns that meet the constant conditions of a join."""
         for key in there:
             query = query.where(is_present(key.copy()), copy=False)
         for each in conditions:

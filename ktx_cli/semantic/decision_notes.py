@@ -39,7 +39,7 @@ _LARGE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class OpenDecision:
-    """An unsettled decision point that an answer depends on.
+    """An unsettled decision point on which an answer depends.
 
     `measure` is the measure that it changes most, if any. `effect` is the value of that measure under each reading, if
     known. `is_masked` means that the point refers to hidden data, so that only the size of the effect is shown.
@@ -79,7 +79,7 @@ class OpenDecision:
         }
 
     def question_text(self, *, private: bool = False) -> str:
-        """Return the question of the point, or a generic one if it is masked or, with `private`, has row values."""
+        """Return the point's question, or a generic one if it is masked or, with `private`, contains row values."""
         if self.is_masked:
             return _MASKED_QUESTION
         if self._names_values(private=private):
@@ -117,7 +117,7 @@ def _json(value: Decimal | None) -> int | float | None:
 
 
 def effect_text(effect: Effect) -> str:
-    """Return the values of a measure under each reading: `subscriptions.mrr 2025-06: 1.94M or 2.11M`."""
+    """Return a measure's values under each reading: `subscriptions.mrr 2025-06: 1.94M or 2.11M`."""
     known = dict.fromkeys(short_number(value) for value in effect.values.values())
     if len(known) == 1 < len(set(effect.values.values())):  # the values differ only in digits that a short number drops
         known = dict.fromkeys("none" if each is None else f"{each:,}" for each in effect.values.values())
@@ -217,7 +217,7 @@ def is_shown(visible: VisibleModel, ref: str) -> bool:
 
 
 def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable[str] = ()) -> OpenDecision:
-    """Return a point with the measure that it changes most, of the given measures or of all."""
+    """Return a point with the measure that it changes most, among the given measures or all."""
     effects = decisions.effects_of(point)
     places = {each.measure: place for place, each in enumerate(effects)}
     wanted = sorted(measures, key=lambda each: places.get(each, len(places)))
@@ -258,7 +258,7 @@ class DecidedOtherwise:
 
 @dataclass(frozen=True, slots=True)
 class PlanDecisions:
-    """The open points that a query depends on, and the decisions that its definitions ignore."""
+    """The open points on which a query depends, and the decisions that its definitions ignore."""
 
     open: tuple[OpenDecision, ...] = ()
     otherwise: tuple[DecidedOtherwise, ...] = ()

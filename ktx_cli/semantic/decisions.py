@@ -91,7 +91,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class DecisionPoint:
-    """A convention that measures depend on.
+    """A convention on which measures depend.
 
     `id` is stable as long as source, kind and columns are the same. `measures` are the affected measures as
     `source.measure`; if empty, these are all measures of the source and of sources that reach it by a single join path.
@@ -147,7 +147,7 @@ class DecisionPoint:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The values of a measure under each reading. A reading without a value is None.
+    """A measure's values under each reading. A reading without a value is None.
 
     `period` is the computed period, such as `2025-06` (the last complete month of the data), or None for all rows.
     """

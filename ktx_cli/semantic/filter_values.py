@@ -1,4 +1,4 @@
-"""Find literals in the filters of a query that no row has, with a single statement.
+"""Find literals in a query's filters that no row contains, with a single statement.
 
 The statement applies the row policies of each source, so it neither finds nor suggests values that the caller cannot
 query.
@@ -21,10 +21,10 @@ from ktx_cli.semantic.plan.plan import Leaf, RowFilter
 from ktx_cli.warehouses import SemanticType
 
 MOST_CHECKED: Final = 12
-"""Maximum number of literals of a query to check in the database."""
+"""Maximum number of literals in a query to check in the database."""
 
 MOST_CANDIDATES: Final = 500
-"""Number of column values to read to find values near a literal."""
+"""Maximum number of column values to read to find values near a literal."""
 
 LONGEST_VALUE: Final = 120
 """Maximum length of a suggested value in characters."""
@@ -62,7 +62,7 @@ class Comparison:
         return _value(self.literal)
 
     def condition(self, build: Build, kind: type[exp.Expr] | None = None) -> exp.Expr:
-        """Return the condition that a row of the source has the value, or another comparison with it."""
+        """Return the condition that a row of the source has the value, or compares with it in another way."""
         tree = (kind or self.like or exp.EQ)(this=placeholder(0), expression=self.literal.copy())
         left = column(self.column.name, _ROWS)
         return filled(build.with_compared_times(tree, lambda _: self.column), lambda _: left.copy())
@@ -92,7 +92,7 @@ class ValueCheck:
     max_rows: int
 
     def read(self, rows: Iterable[Sequence[Any]]) -> ValueFindings:
-        """Return the findings from the rows of the statement."""
+        """Return the findings, based on the rows that the statement returned."""
         findings = ValueFindings(set(range(len(self.comparisons))), set(range(len(self.periods))))
         for number, what, value in rows:
             if what == _HAS:
@@ -121,7 +121,7 @@ class ValueFindings:
 
 
 def comparisons(asked: CompiledQuery) -> list[Comparison]:
-    """Return the distinct comparisons of plain columns with literals in the conditions of the query."""
+    """Return the distinct comparisons of plain columns with literals in a query's conditions."""
     result: dict[tuple[object, ...], Comparison] = {}
     for condition in asked.plan.filters:
         for made in _of_filter(asked.compiled.build, condition):

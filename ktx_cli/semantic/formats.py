@@ -1,4 +1,4 @@
-"""Determine the number formats of an answer from column scales and the `format` and `unit` of measures."""
+"""Determine an answer's number formats from column scales and the `format` and `unit` of measures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _WHOLE: Final = _Scale(0)
 
 
 def number_styles(asked: CompiledQuery, scale_of: ScaleOf) -> list[NumberStyle | None]:
-    """Return the number style of each column of the answer, or None if unknown."""
+    """Return the number style of each column in the answer, or None if unknown."""
     scales = _Scales(asked.compiled.build.names, asked.plan, scale_of)
     return [
         *(scales.dimension(dimension.expression) for dimension in asked.plan.dimensions),
@@ -72,7 +72,7 @@ def sums_of_text(asked: CompiledQuery) -> list[tuple[str, str]]:
 
 
 def style_of_format(text: str | None) -> NumberStyle | None:
-    """Parse the `format` of a measure, or return None if it is unknown.
+    """Parse a measure's `format`, or return None if it is unknown.
 
     It can be a name (`percent`, `currency`, `integer`, or LookML names such as `usd_0` and `decimal_2`), a spreadsheet
     pattern (`0.0%`, `#,##0.00`), or a d3 or Python pattern (`.1%`, `,.2f`).
@@ -107,7 +107,7 @@ class _Scales:
         self._scale_of = scale_of
 
     def output(self, output: Output) -> NumberStyle:
-        """Return the style of a measure from its `format`, its `unit` or the scale of its columns, in this order."""
+        """Return a measure's style from its `format`, its `unit` or the scale of its columns, in this order."""
         measure = self._measure(output)
         unit = (output.unit or "").strip()
         currency = CURRENCY_DECIMALS.get(unit.upper())
@@ -215,7 +215,7 @@ class _Scales:
         return self._scale(node, of)
 
     def _scale(self, tree: exp.Expr, of: Callable[[int], _Scale]) -> _Scale:
-        """Return the scale of an expression from the scales of its placeholders."""
+        """Return an expression's scale from the scales of its placeholders."""
         if isinstance(tree, exp.Placeholder):
             return of(int(tree.name))
         if isinstance(tree, exp.Literal):
@@ -279,7 +279,7 @@ def _wider(scale: _Scale) -> int | None:
 
 
 def _is_hundredfold(formula: exp.Expr) -> bool:
-    """Whether a formula is a percentage itself, as a product with 100."""
+    """Whether a formula is itself a percentage because it is multiplied by 100."""
     node = formula.unnest()
     while isinstance(node, exp.Div | exp.Cast):
         node = node.this.unnest()

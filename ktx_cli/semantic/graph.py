@@ -1,4 +1,4 @@
-"""The joins as a graph, and the path from a fact to another source.
+"""The graph of joins, and the path from a fact to another source.
 
 A path uses to-one joins, or any joins if there is no such path. The cheapest path wins, and two equally cheap paths are
 an error that lists the choices.
@@ -20,7 +20,7 @@ from ktx_cli.semantic.model import Join, Model, Relationship, SemanticError
 MOST_HOPS: Final = 12
 MOST_CHOICES: Final = 20
 _MOST: Final = 10_000
-"""Maximum number of cached lookups, because a server gets arbitrary queries."""
+"""Maximum number of cached lookups, because a server can receive arbitrary queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Edge:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the join in `via`, best first."""
+        """The join's names in `via`, best first."""
         own = "+".join(pair[0 if self.to_one else 1] for pair in self.pairs)
         return tuple(dict.fromkeys(filter(None, (self.alias, own, self.target))))
 
@@ -353,7 +353,7 @@ def _same(one: Edge, other: Edge) -> bool:
 
 
 def _met(edge: Edge, wanted: tuple[str, ...], met: int, border: int, *, exact: bool) -> int:
-    """Return the number of wanted names that are met after the edge."""
+    """Return the number of wanted names that a path has met after the edge."""
     names = (edge.name, *edge.labels) if not exact else () if edge.alias and edge.reverse else (edge.name,)
     if wanted[met] not in names:
         return met
@@ -377,7 +377,7 @@ def _path_text(path: Path) -> str:
 
 
 def graph_of(model: Model) -> Graph:
-    """Return the graph of a model, which is cached with the model."""
+    """Return a model's graph, which is cached with the model."""
     found: Graph | None = model.remembered.get("graph")
     if found is None:
         found = model.remembered["graph"] = Graph(model)
@@ -385,7 +385,7 @@ def graph_of(model: Model) -> Graph:
 
 
 def _via(path: Path, paths: Sequence[Path]) -> str:
-    """Return the fewest labels that distinguish a path from the others."""
+    """Return the smallest set of labels that distinguishes a path from the others."""
     others = [other for other in paths if other is not path]
     for edge in path.edges:
         for label in edge.labels:

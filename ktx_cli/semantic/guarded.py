@@ -1,4 +1,4 @@
-"""The only way to send a statement to a database: the guard checks it, then exactly the checked text is sent.
+"""The only way to send a statement to a database: the guard checks a text, and exactly that text is sent.
 
 `ktx sql` and the semantic layer both use it.
 """
@@ -46,7 +46,7 @@ DEFAULT_BYTES: Final = 10_000_000
 """The approximate default size limit for an answer, in bytes."""
 
 _STATEMENTS: Final = 256
-"""Maximum number of statements in the cache of a guard."""
+"""Maximum number of statements in a guard's cache."""
 
 
 def database_of(config: KtxConfig, connection: str) -> Database:
@@ -59,7 +59,7 @@ def database_of(config: KtxConfig, connection: str) -> Database:
 
 
 def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
-    """Raise `UsageError` if a query defines its own measures and the connection only allows defined ones."""
+    """Raise `UsageError` if a query defines its own measures but the connection only allows defined ones."""
     if database_of(config, connection).query_policy != "semantic-layer-only" or not plan.composed:
         return
     raise UsageError(
@@ -74,7 +74,7 @@ def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
 
 
 class TableNames:
-    """The table names of a connection from its committed manifest, which is read on first use.
+    """A connection's table names from its committed manifest, which is read on first use.
 
     `also` are further tables by the parts of their names.
     """
@@ -88,12 +88,12 @@ class TableNames:
 
     @property
     def tables(self) -> list[str]:
-        """The table names without schemas."""
+        """The table names, without schemas."""
         return sorted({parts[-1] for parts in self._tables})
 
     @property
     def columns(self) -> list[str]:
-        """The names of all columns."""
+        """The names of all columns in the manifest."""
         entries = self._manifest.tables.values()
         return sorted({str(column["name"]) for entry in entries for column in entry.get("columns") or ()})
 
@@ -114,7 +114,7 @@ class TableNames:
 
     @functools.cached_property
     def _places(self) -> dict[str, list[str]]:
-        """The schemas of each table name."""
+        """The schemas that contain each table name."""
         places: dict[str, list[str]] = defaultdict(list)
         for parts in self._tables:
             if len(parts) > 1 and parts[-2] not in places[parts[-1]]:
@@ -161,7 +161,7 @@ class ConnectionGuard:
     def of(
         cls, layout: Layout, config: KtxConfig, connection: str, also: Iterable[tuple[str, ...]] = ()
     ) -> ConnectionGuard:
-        """Return the guard of a connection. Raises `UsageError` or `NotSupportedError` for other connections."""
+        """Return the guard for a connection. Raises `UsageError` or `NotSupportedError` for other connections."""
         entry = database_of(config, connection)
         policy = StatementPolicy.of(connection, entry.model_dump(by_alias=True))
         return cls(policy, dialect_of(entry.driver) or entry.driver, TableNames(layout, connection, entry, also))
@@ -224,7 +224,7 @@ class GuardedConnector(ForwardingConnector):
         return replace(answer, columns=statement.columns(answer.columns))
 
     def _the_server(self) -> Server | None:
-        """Return the server variant of a dialect if its built-in functions depend on it."""
+        """Return the server-specific variant of a dialect if its built-in functions depend on the server."""
         if not dialect_named(self.guard.dialect).has_several_servers:
             return EITHER
         if self._server is None:
@@ -294,7 +294,7 @@ def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -
 
 
 def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
-    """Return the diagnostics of files outside all connection folders that bar raw SQL."""
+    """Return the diagnostics about files outside all connection folders that bar raw SQL."""
     if not config.databases():
         return []
     from ktx_cli.semantic.load.load import read_strays
@@ -304,7 +304,7 @@ def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
 
 @contextlib.contextmanager
 def broken_files_named(model: Model) -> Iterator[None]:
-    """Extend the hint of an unknown name if files have errors, because the name may be in one of them."""
+    """Extend the hint for an unknown name if files have errors, because the name may be in one of them."""
     try:
         yield
     except SemanticError as error:
@@ -320,7 +320,7 @@ def broken_files_named(model: Model) -> Iterator[None]:
 
 
 def _file_of_a_name(model: Model, message: str) -> Diagnostic | None:
-    """Return the first error in the file of a source in a message, or None."""
+    """Return the first error in a source's file that a message mentions, or None."""
     names = {part.strip('"').casefold() for name in _QUOTED_NAME.findall(message) for part in name.split(".")}
     errors = (each for each in model.problems if each.severity == "error")
     return next((each for each in errors if PurePosixPath(each.path).stem.casefold() in names), None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Lookup(ABC):
-    """Looks up sources of one layer by their parts. Results are sorted by source name."""
+    """Looks up sources in one layer by their parts. Results are sorted by source name."""
 
     @abstractmethod
     def with_column(self, name: str) -> Sequence[str]:
@@ -37,19 +37,19 @@ class Lookup(ABC):
 
     @abstractmethod
     def joins_of(self, source: str) -> Sequence[tuple[str, Join]]:
-        """Return the joins from and to a source, each with the source that declares it."""
+        """Return the joins from and to a source, each with its declaring source."""
 
     @abstractmethod
     def joined(self) -> Iterable[tuple[str, str]]:
-        """Return (declaring source, target) of all joins."""
+        """Return (declaring source, target) for all joins."""
 
     @abstractmethod
     def aliased(self) -> Iterable[tuple[str, str, str]]:
-        """Return (declaring source, alias, target) of the joins with an alias."""
+        """Return (declaring source, alias, target) for the joins with an alias."""
 
     @abstractmethod
     def labelled(self) -> Iterable[tuple[str, str, str]]:
-        """Return (declaring source, target, label) of all joins. See `labels_of`."""
+        """Return (declaring source, target, label) for all joins. See `labels_of`."""
 
     @abstractmethod
     def with_parameters(self) -> Sequence[Source]:
@@ -57,7 +57,7 @@ class Lookup(ABC):
 
     @abstractmethod
     def of_tables(self) -> Iterable[tuple[str, tuple[str, ...]]]:
-        """Return (source, parts of the table name) of all sources with a table."""
+        """Return (source, parts of the table name) for all sources with a table."""
 
     @abstractmethod
     def restricted(self) -> Iterable[str]:
@@ -92,7 +92,7 @@ class Lookup(ABC):
 
     @functools.cached_property
     def table_words(self) -> frozenset[str]:
-        """All parts of table names in lower case."""
+        """All parts of table names, in lower case."""
         return frozenset(part.casefold() for table in self.tables for part in table)
 
     @functools.cached_property
@@ -116,7 +116,7 @@ class SourceMap(Mapping[str, "Source"], ABC):
 
 
 def lookup_of(model: Model) -> Lookup:
-    """Return the lookup over the sources of a model. It is cached with the model."""
+    """Return the lookup over a model's sources. It is cached with the model."""
     if isinstance(model.sources, SourceMap):
         return model.sources.lookup
     if not model.lookups:
@@ -126,7 +126,7 @@ def lookup_of(model: Model) -> Lookup:
 
 
 def labels_of(owner: str, join: Join) -> set[str]:
-    """Return the names of a join in `via`, in either direction.
+    """Return a join's names in `via`, in either direction.
 
     The columns (`store_id+day`) are those of the side with one row on the other side.
     """
@@ -224,10 +224,10 @@ class ScanningLookup(Lookup):
 
 
 class ChangedSources(SourceMap):
-    """The sources of a layer with changes: a replaced or added source, or None for a removed one."""
+    """A layer's sources with changes: a replaced or added source, or None for a removed one."""
 
     def __init__(self, base: Mapping[str, Source], changes: Mapping[str, Source | None]) -> None:
-        """Apply the changes to a base, which may have changes itself."""
+        """Apply the changes to a base, which may itself contain changes."""
         if isinstance(base, ChangedSources):
             changes = {**base.changes, **changes}
             base = base.base
@@ -265,7 +265,7 @@ class ChangedSources(SourceMap):
 
 
 class _ChangedLookup(Lookup):
-    """Combines the lookup of the base, without the changed sources, with a lookup of the changed sources."""
+    """Combines the base's lookup, without the changed sources, with a lookup of the changed sources."""
 
     def __init__(self, sources: ChangedSources) -> None:
         self._sources, base = sources, sources.base

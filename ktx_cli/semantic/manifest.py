@@ -27,7 +27,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 class ManifestLayout(StrEnum):
-    """The files that hold the manifest of a connection: `semantic.layout` in `ktx.yaml`.
+    """The layout of a connection's manifest files: `semantic.layout` in `ktx.yaml`.
 
     This class alone knows the path of a table's entry. Reading does not depend on the setting: a project may have files
     of both layouts.
@@ -39,7 +39,7 @@ class ManifestLayout(StrEnum):
     """`_schema/<schema>/<table>.yaml`, with each join once, on the table that refers to the other one."""
 
     def path_of(self, connection: str, ref: TableRef) -> str:
-        """Return the path of the shard that a new table goes to."""
+        """Return the path of the shard to which a new table is written."""
         schema = f"{Layout.schema_path(connection)}/{file_stem(ref.schema or 'main')}"
         return f"{schema}.yaml" if self is ManifestLayout.PER_SCHEMA else f"{schema}/{file_stem(ref.name)}.yaml"
 
@@ -56,7 +56,7 @@ class ManifestLayout(StrEnum):
 
 
 def is_table_file(path: str) -> bool:
-    """Return whether a shard is a file for one table, by its path: `semantic-layer/wh/_schema/shop/orders.yaml`."""
+    """Return whether a shard is a single-table file, by its path: `semantic-layer/wh/_schema/shop/orders.yaml`."""
     return path.count("/") == _DEPTH + 1
 
 
@@ -72,7 +72,7 @@ _DEPTH = 3
 
 @dataclass(slots=True)
 class Shard:
-    """One shard file: its parsed document and the sha256 of the bytes it came from."""
+    """A shard file: its parsed document, and the sha256 of the bytes from which it was parsed."""
 
     document: dict[str, Any]
     sha256: str = ""
@@ -88,7 +88,7 @@ class Shard:
         }
 
     def entry(self, name: str) -> Entry:
-        """Return the entry of one source in `tables`, or an empty entry.
+        """Return a source's entry in `tables`, or an empty entry.
 
         If two shards use the same name, one source is renamed, so that its name may be in neither shard.
         """
@@ -134,24 +134,24 @@ Entry = dict[str, Any]
 
 DISABLED = "disable_joins"
 DISABLED_MEASURES = "disable_measures"
-"""Keys of an overlay that disable generated joins and proposed measures or segments."""
+"""Keys in an overlay that disable generated joins and proposed measures or segments."""
 
 PROPOSED_MEASURES, PROPOSED_SEGMENTS = "proposed_measures", "proposed_segments"
 """Keys of a generated entry with proposed definitions. People's definitions with the same name replace them."""
 
 
 def plain_on(on: Any) -> str:
-    """Return the `on` of a join with single spaces."""
+    """Return a join's `on` with single spaces."""
     return " ".join(str(on).split())
 
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 DEFAULT_SCHEMAS = frozenset({None, "main", "public", "dbo"})
-"""Tables in these schemas keep their name without a schema prefix if another schema has a table of the same name."""
+"""Schemas whose tables keep their name without a prefix if another schema has a table with the same name."""
 
 
 def physical_name(ref: TableRef) -> str:
-    """Return the `table:` of a source, such as `shop.orders`. Parts are quoted if necessary."""
+    """Return a source's `table:`, such as `shop.orders`. Parts are quoted if necessary."""
     parts = (ref.name,) if ref.schema is None else (ref.schema, ref.name)
     return ".".join(quoted(part) for part in parts)
 
@@ -199,7 +199,7 @@ def _free_name(ref: TableRef, taken: set[str], *, unique: bool) -> str:
 
 
 def shard_files(layout: Layout, connection: str) -> list[Path]:
-    """Return the shard files of a connection in the working tree, sorted."""
+    """Return a connection's shard files in the working tree, sorted."""
     folder = layout.schema_dir(connection)
     found = (*folder.glob("*"), *folder.glob("*/*")) if folder.is_dir() else ()
     paths = (path for path in found if path.suffix in SUFFIXES and is_utf8(str(path.relative_to(folder))))
@@ -222,7 +222,7 @@ def _has_files(layout: Layout, connection: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ColumnValues:
-    """The values of a column with their row counts (None if not counted), most frequent first.
+    """A column's values with their row counts (None if not counted), most frequent first.
 
     `complete` means that the column had no other values at the time of the scan.
     """
@@ -234,7 +234,7 @@ class ColumnValues:
 
 
 def load_lists(database: sqlite3.Connection, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
-    """Return the value lists of a connection by schema, table and column, optionally only for one table name."""
+    """Return a connection's value lists by schema, table and column, optionally only for one table name."""
     rows = database.execute(
         "SELECT id, schema_name, table_name, column_name, complete FROM dictionary_columns"
         " WHERE connection = ?1 AND (?2 IS NULL OR lower(table_name) = lower(?2)) ORDER BY 2, 3, 4",
@@ -265,7 +265,7 @@ def stray_paths(tree: Tree, connections: Collection[str]) -> list[str]:
 
 
 def stray_names(tree: Tree, connections: Collection[str]) -> list[str]:
-    """Return the names of entries in `semantic-layer/` that are not the folder of a connection."""
+    """Return the names of entries in `semantic-layer/` that are not a connection's folder."""
     return [name for name in names_in(tree, SEMANTIC_NAME) if name not in connections]
 
 

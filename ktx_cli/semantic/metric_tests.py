@@ -18,13 +18,13 @@ from ktx_cli.semantic.query import DEFAULT_LIMIT, MOST_ROWS, Query, parse_query
 from ktx_cli.warehouses import Connector
 
 _NOISE: Final = Decimal("1e-9")
-"""The allowed relative error of floating-point numbers: the order of additions changes the last digits."""
+"""The allowed relative error for floating-point numbers, because the order of additions changes the last digits."""
 
 _SHOWN: Final = 5
-"""The maximum number of reported rows that violate an invariant."""
+"""The maximum number of rows to report that violate an invariant."""
 
 _OF_THE_TEST: Final = frozenset({"timeout", "read_only"})
-"""Codes of further errors that fail a test. Other errors are about the connection."""
+"""Codes of other errors that fail a test. Other errors are about the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def run_test(
 
 
 def expectation(test: MetricTest) -> Any:
-    """Return the expected result of a test as plain data."""
+    """Return a test's expected result as plain data."""
     if test.invariant is not None:
         return test.invariant
     return test.expect_value if test.expect is None else [list(row) for row in test.expect]
@@ -159,7 +159,7 @@ def _breaking(
 
 
 def _condition(text: str, columns: Sequence[str], dialect: str) -> Any:
-    """Return the expression of an invariant over the columns of the result."""
+    """Return an invariant's expression over the columns of the result."""
     from ktx_cli.semantic.expressions.fragments import parse
     from ktx_cli.semantic.plan.measures import exact_divisions
 

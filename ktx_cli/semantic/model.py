@@ -60,7 +60,7 @@ class Place(Location):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a source. `expr` is the SQL of a computed column, over the columns of the source.
+    """A column in a source. `expr` is the SQL of a computed column, over the columns of the source.
 
     `natural_granularity` is the finest grain of its values: if it is `day` or coarser, they are calendar dates without
     time zone. `timezone` applies to timestamps that do not specify one. `values` are the allowed values, if known from
@@ -133,7 +133,7 @@ class SemiAdditive:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span of calendar time: a `count` of a `unit`, which is a grain that is not fiscal."""
+    """A span of calendar time: a `count` and a `unit`, which is a grain that is not fiscal."""
 
     count: int
     unit: str
@@ -144,7 +144,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Cumulative:
-    """A measure that accumulates up to the end of each period: over all time, a `window`, or since `to_date`."""
+    """A measure that accumulates up to the end of each period: over all time, over a `window`, or since `to_date`."""
 
     over: str | None = None
     window: Span | None = None
@@ -334,7 +334,7 @@ class Source:
 
     @property
     def is_protected(self) -> bool:
-        """Whether people restricted who sees the source or a part of it."""
+        """Whether people have restricted who can see the source or a part of it."""
         is_hidden = self.visibility is Visibility.HIDDEN
         return bool(self.policies) or is_hidden or any(map(_is_hidden, self.columns.values()))
 
@@ -352,13 +352,13 @@ PROBLEM_KEYS: Final[Mapping[str, str]] = {
     **{name: name for name in ("severity", "code", "message", "path", "line", "hint")},
     "source": "object",
 }
-"""The JSON keys of a diagnostic of a semantic layer. Its object is the source."""
+"""The JSON keys of a semantic layer diagnostic. Its object is the source."""
 
 
 def layer_diagnostic(
     severity: Severity, code: str, message: str, place: Place, hint: str | None = None, source: str | None = None
 ) -> Diagnostic:
-    """Return a diagnostic of a semantic layer. An error excludes its source, or the named part, from the model."""
+    """Return a semantic layer diagnostic. An error excludes its source, or the named part, from the model."""
     return Diagnostic(code, severity, message, place.within(object=source), hint)
 
 
@@ -373,7 +373,7 @@ class CalendarSettings:
 
 @dataclass(frozen=True, slots=True)
 class Barred:
-    """A source whose restrictions are unknown, because a file that may define them has an error.
+    """A source with unknown restrictions, because a file that may define them has an error.
 
     `tables` are the tables that it reads, with the parts of their names outermost first.
     """
@@ -429,7 +429,7 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "", **detai
 
 
 def _others(name: str, names: list[str]) -> str:
-    """Return a hint with some of the known names: those that contain the name, or the first ones."""
+    """Return a hint with some of the known names: those that contain the name, or else the first ones."""
     having = [each for each in names if name.casefold() in each.casefold()]
     if having:
         return f"similar names: {listing(having, 12)}"

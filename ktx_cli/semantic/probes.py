@@ -1,4 +1,4 @@
-"""Probe the joins of a fact: count unmatched rows, and detect joins that count rows twice."""
+"""Probe a fact's joins: count unmatched rows, and detect joins that count rows twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The number of rows of a fact in the answer, and the rows that its joins do not match.
+    """The number of a fact's rows in the answer, and the rows that its joins do not match.
 
     `rows` are counted after row policies, filters, the time range and conditions of all measures. `counted` has the
     counts for aggregates with their own conditions, by number.
@@ -45,7 +45,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """The statement that probes the joins of a fact, with the meaning of its counts. It can run any number of times."""
+    """The statement that probes a fact's joins, with the meaning of its counts. It can run any number of times."""
 
     fact: str
     sql: str
@@ -55,7 +55,7 @@ class ProbePlan:
     counted: tuple[int, ...] = ()
 
     def run(self, connector: Connector) -> Probe:
-        """Count the rows of the fact and the unmatched rows of its joins.
+        """Count the fact's rows, and the rows that its joins do not match.
 
         Raises `SemanticError` (code `cardinality`) if a to-one join matches several rows, so that the statement would
         count rows twice, or if the grain that identifies rows is not unique, so that it would lose rows.
@@ -81,7 +81,7 @@ class ProbePlan:
 
 
 def plan_probe(build: Build, fact: str) -> ProbePlan:
-    """Plan a single statement that counts the rows of a fact and the unmatched rows of its joins."""
+    """Plan a single statement that counts a fact's rows and the rows that its joins do not match."""
     rows = _joined_rows(build, fact)
     kept = _RowCounts(rows)
     where = kept.where
@@ -104,7 +104,7 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
 
 
 class _RowCounts:
-    """Counts the rows that meet the conditions of the query, and those that also meet conditions of an aggregate.
+    """Counts the rows that meet a query's conditions, and those that also meet an aggregate's conditions.
 
     `where` are conditions on the fact's own columns, which apply to the whole statement.
     """
@@ -155,7 +155,7 @@ class _RowCounts:
             use.filters = how  # as in the statement of the answer
 
     def count(self, *own: exp.Expr) -> exp.Expr:
-        """Return the count of the rows that meet the conditions."""
+        """Return the number of rows that meet the conditions."""
         conditions = [*(condition.copy() for condition in self._conditions), *own]
         if not conditions:
             return count_of()
@@ -165,7 +165,7 @@ class _RowCounts:
         return exp.Subquery(this=query.where(*(each.copy() for each in self.where), *conditions, copy=False))
 
     def of_all(self) -> exp.Expr:
-        """Return the count of the rows that are used by any aggregate."""
+        """Return the number of rows that any aggregate uses."""
         leaves = [leaf for leaf in _leaves(self._rows) if leaf.nested is None]
         conditions = [own_conditions(leaf) for leaf in leaves]
         if not all(conditions) or not leaves:
@@ -189,12 +189,12 @@ class _RowCounts:
 
 
 def is_over_time(leaf: Leaf) -> bool:
-    """Return whether an aggregate counts rows outside its period, as a window or an earlier value does."""
+    """Return whether an aggregate counts rows outside its period, as windows and earlier values do."""
     return leaf.treatment.cumulative is not None or leaf.treatment.offset is not None
 
 
 def own_conditions(leaf: Leaf) -> list[Expression]:
-    """Return the own conditions of an aggregate: those of its measures and its FILTER."""
+    """Return an aggregate's own conditions: those of its measures and its FILTER."""
     tree = leaf.aggregate.tree
     if not isinstance(tree, exp.Filter):
         return list(leaf.conditions)
@@ -214,7 +214,7 @@ def require_periods(compiled: Compiled, connector: Connector) -> None:
 
 
 def _joined_rows(build: Build, fact: str) -> Rows:
-    """Return the fact with all to-one joins of the statement."""
+    """Return the fact with all to-one joins in the statement."""
     rows = Rows(build, fact, time=build.time_of(build.names.model.sources[fact], None))
     for path in list(build.use(fact).paths.values()):
         if path.to_one:
@@ -234,7 +234,7 @@ def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
 
 
 def _count_repeated(build: Build, fact: str) -> exp.Select:
-    """Return the query that counts duplicate values of the fact's grain."""
+    """Return the query that counts duplicate values in the fact's grain."""
     rows = Rows(build, fact)
     keys = [rows.own(name) for name in rows.fact.grain]
     several = exp.GT(this=count_of(), expression=exp.Literal.number(1))

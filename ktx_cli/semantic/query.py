@@ -1,4 +1,4 @@
-"""Parse and validate the JSON form of a semantic layer query."""
+"""Parse and validate the JSON form of semantic layer queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST: Final = 10_000
 """Maximum length of an expression in characters."""
 
 MOST_ITEMS: Final = 200
-"""Maximum number of measures, dimensions or conditions of a query."""
+"""Maximum number of measures, dimensions or conditions in a query."""
 
 _DIRECTION: Final = re.compile(r"(.*\S)(?:\s+|\s*:\s*)(asc|desc)", re.IGNORECASE | re.DOTALL)
 """A name to sort by and a direction: `revenue desc`, or `revenue:desc` as on the command line."""
@@ -57,7 +57,7 @@ class QueryDimension:
 
 @dataclass(frozen=True, slots=True)
 class QueryFilter:
-    """A condition on rows or results. `facts` limits it to some facts; None means all."""
+    """A condition on rows or on results. `facts` limits it to some facts; None means all."""
 
     expr: str
     via: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def parse_query(asked: Any) -> Query:
 
 
 def _with_via(query: Query, via: Mapping[str, tuple[str, ...]]) -> Query:
-    """Apply a map of paths to the dimensions of its targets."""
+    """Apply a map of paths to the dimensions of its target sources."""
     from dataclasses import replace
 
     def path_of(field: str) -> tuple[str, ...]:
@@ -295,7 +295,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def _texts(item: Any, where: str, keys: tuple[str, ...], main: str | None) -> dict[str, Any]:
-    """Return the texts of an object with these keys, or of a plain text as the key `main`."""
+    """Return the texts in an object with these keys, or a plain text as the key `main`."""
     if isinstance(item, str) and main is not None:
         return {main: _text(item, where)}
     if not isinstance(item, Mapping):

@@ -1,4 +1,4 @@
-"""Measures under the readings of a decision point: the affected measures, and their variants."""
+"""Measures under a decision point's readings: the affected measures, and their variants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktx_cli.semantic.model import Measure, Model, Segment, SemanticError, Sourc
 from ktx_cli.semantic.plan.axis import time_of
 
 _SEGMENT: Final = "ktx reading {}"
-"""The segment name of a reading in a modified model."""
+"""The segment name for a reading in a modified model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askabl
 
 
 def _formula(model: Model, touched: TouchedMeasure) -> exp.Expr | None:
-    """Return the expression of a measure, or None if it has no own aggregate or is invalid."""
+    """Return a measure's expression, or None if it has no own aggregate or is invalid."""
     try:
         tree = parse(touched.measure.expr, model.dialect, what=f"the measure `{touched.ref}`")
     except SemanticError:  # `ktx sl validate` reports it
@@ -68,7 +68,7 @@ def _formula(model: Model, touched: TouchedMeasure) -> exp.Expr | None:
 
 
 def _says_itself(model: Model, touched: TouchedMeasure, tree: exp.Expr, point: DecisionPoint) -> bool:
-    """Whether a measure reads a column of a point and thereby settles the point itself."""
+    """Whether a measure reads a column of a point, and thereby settles the point itself."""
     source, measure = touched.source, touched.measure
     texts = [measure.filter, *(source.segments[each].expr for each in measure.segments if each in source.segments)]
     trees = [tree]
@@ -106,7 +106,7 @@ def condition_in(model: Model, point: DecisionPoint, condition: str, source: str
 
 
 def with_source(model: Model, source: str, definition: str) -> str:
-    """Return a condition or an aggregate of a source with qualified columns, as in a query.
+    """Return a source's condition or aggregate with qualified columns, as in a query.
 
     Raises `SemanticError` for an invalid text.
     """
@@ -175,7 +175,7 @@ def readings_of(model: Model, touched: TouchedMeasure, point: DecisionPoint) -> 
 
 
 def sql_name(parts: Sequence[str], dialect: str) -> str:
-    """Return names for an expression of a query, quoted if necessary."""
+    """Return names for a query expression, quoted if necessary."""
     plain = _column([exp.to_identifier(part) for part in parts])
     text = str(plain.sql(dialect))
     try:
@@ -188,7 +188,7 @@ def sql_name(parts: Sequence[str], dialect: str) -> str:
 
 
 def time_expression(model: Model, touched: TouchedMeasure) -> str | None:
-    """Return the query expression for the latest time of a measure, or None without a time."""
+    """Return the query expression for a measure's latest time, or None if it has no time."""
     name = time_of(touched.source, touched.measure.time)
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""The status of definitions: the claims in files, the definitions behind an answer, and their weakest status."""
+"""The status of definitions: claims in files, definitions behind an answer, and their weakest status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ORDER: Final = tuple(Status)
 
 
 def lowest(statuses: Iterable[Status]) -> Status | None:
-    """Return the weakest status, or None without statuses."""
+    """Return the weakest status, or None if there are none."""
     return min(statuses, key=_ORDER.index, default=None)
 
 
@@ -59,7 +59,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The claim of a file about a definition.
+    """A file's claim about a definition.
 
     `fingerprint` covers everything that can change a number, but not layout, comments, descriptions and the case of SQL
     keywords. Without a `status`, the file claims `accepted`. After the day `review_by`, a certified definition only
@@ -99,7 +99,7 @@ _TEXTS: Final = frozenset(
         *("review_by", "format"),
     )
 )
-"""Keys of a definition that do not affect numbers."""
+"""Keys in a definition that do not affect numbers."""
 
 _SQL: Final = frozenset(("expr", "filter", "sql", "on"))
 _OF_ROWS: Final = ("sql", "table", "grain", "policies", "parameters")
@@ -112,11 +112,11 @@ _LISTS: Final = {
 
 
 Steps = tuple[str | int, ...]
-"""The path of a definition in its document, which is empty for the rows of a source."""
+"""A definition's path in its document, which is empty for the rows of a source."""
 
 
 def claims_in(content: bytes, path: str, dialect: str, *, both_sides: bool = False) -> dict[Definition, Claim]:
-    """Return the claims of an overlay or manifest file. An unreadable file has none.
+    """Return the claims in an overlay or manifest file. An unreadable file has none.
 
     With `both_sides`, joins also count as the other source would define them, whose file may omit them.
     """
@@ -139,7 +139,7 @@ def _mirrored(items: Mapping[Definition, Mapping[Any, Any]]) -> dict[Definition,
 
 
 def items_in(content: bytes, path: str) -> Iterator[tuple[Definition, Steps, Mapping[Any, Any]]]:
-    """Yield the definitions of a file with paths and entries. An unreadable file has none.
+    """Yield the definitions in a file, with their paths and entries. An unreadable file has none.
 
     In a manifest file, these are the proposals, and the joins that a person or another tool added.
     """
@@ -251,7 +251,7 @@ class Used:
 
 
 def used_definitions(asked: CompiledQuery) -> list[Used]:
-    """Return all definitions that the numbers of a compiled query depend on, sorted."""
+    """Return all definitions on which a compiled query's numbers depend, sorted."""
     build = asked.compiled.build
     found: dict[Definition, Used] = {}
     for each in (*_measures(build), *_segments(build), *_joins(build), *_columns(build), *_rows(build)):
@@ -325,7 +325,7 @@ def _of_provenance(definition: Definition, provenance: str | None, path: str | N
 
 
 def declared_definitions(source: Source) -> list[Used]:
-    """Return all definitions of a source in order."""
+    """Return all definitions in a source, in order."""
     found = [
         _declared(Definition(DefinitionKind.MEASURE, source.name, name), each, imported=each.imported)
         for name, each in source.measures.items()
@@ -340,7 +340,7 @@ def declared_definitions(source: Source) -> list[Used]:
 
 
 def mirrored_definitions(source: Source) -> list[Used]:
-    """Return the joins of a source that the files of other sources define."""
+    """Return a source's joins that the files of other sources define."""
     return [_of_join(source.name, join) for join in source.joins if join.mirrored]
 
 
@@ -350,7 +350,7 @@ def _columns(build: Build) -> Iterator[Used]:
 
 
 def _expressions(build: Build) -> Iterator[tuple[Expression, str]]:
-    """Yield all expressions of the query with the source that their names are resolved from."""
+    """Yield all expressions in a query, each with the source from which its names are resolved."""
     plan = build.plan
     for leaf in plan.leaves:
         yield leaf.aggregate, leaf.fact
@@ -397,7 +397,7 @@ StatusOf = Callable[[Used], DefinitionStatus]
 
 
 def status_of(used: Iterable[Used], status_of_definition: StatusOf) -> dict[str, Any]:
-    """Return the status of an answer for its receipt.
+    """Return an answer's status for its receipt.
 
     `weakest` is the lowest status of its definitions, and `because` lists the definitions with that status and why.
     """
@@ -408,12 +408,12 @@ def status_of(used: Iterable[Used], status_of_definition: StatusOf) -> dict[str,
 
 
 def is_weaker(status: Status, least: Status) -> bool:
-    """Whether a status is lower than another one."""
+    """Whether one status is lower than another."""
     return _ORDER.index(status) < _ORDER.index(least)
 
 
 def require_status(status: Mapping[str, Any], least: Status) -> None:
-    """Raise `SemanticError` (`status`) if the status of an answer is below the required one."""
+    """Raise `SemanticError` (`status`) if an answer's status is below the required one."""
     weakest = Status(status["weakest"])
     if not is_weaker(weakest, least):
         return

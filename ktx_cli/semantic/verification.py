@@ -1,4 +1,4 @@
-"""Recompute numbers of an answer from raw rows and compare them. `cells` contains the computation.
+"""Recompute an answer's numbers from raw rows and compare them. `cells` contains the computation.
 
 Only the resolution of names and paths is shared with the compiler. Every row is checked on request, and a sample within
 a short time whenever a number counts rows outside its period.
@@ -30,7 +30,7 @@ SAMPLE: Final = 10
 
 LEAST_SECONDS: Final = 0.05
 SHARE: Final = 0.2
-"""A sample may take 50 ms or a fifth of the duration of the statement, whichever is longer."""
+"""Time limit of a sample: 50 ms or a fifth of the statement's duration, whichever is longer."""
 
 _TOLERANCE: Final = 1e-9
 _FLOAT_NOISE: Final = 1e-12
@@ -38,7 +38,7 @@ _FLOAT_NOISE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One number that differs: the dimensions of the row, the column and both values."""
+    """A number that differs: the dimensions of its row, its column and both values."""
 
     row: tuple[Any, ...]
     column: str
@@ -48,7 +48,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of a verification: the numbers of checked `rows` and `numbers`, and the mismatches.
+    """The result of a verification: how many `rows` and `numbers` were checked, and the mismatches.
 
     `sampled` means that only a sample was requested. `skipped` maps columns that were not recomputed to the reason.
     `stopped` explains why fewer rows were checked than requested.
@@ -81,7 +81,7 @@ class Verified:
 
 
 AskAgain = Callable[[], Sequence[Sequence[Any]]]
-"""Runs the statement of the answer again and returns its rows."""
+"""Runs the answer's statement again and returns its rows."""
 
 
 def verify(
@@ -92,7 +92,7 @@ def verify(
     seconds: float = SECONDS,
     ask_again: AskAgain | None = None,
 ) -> Verified:
-    """Recompute every row of an answer within `seconds` and compare. Numbers may differ by a relative 1e-9.
+    """Recompute every row of an answer within `seconds`, and compare them. Numbers may differ by a relative 1e-9.
 
     `ask_again` detects rows that have changed in the meantime. Raises database errors, except for timeouts.
     """
@@ -127,7 +127,7 @@ def verify_sample(
 
 
 def _without_changed(found: Verified, plan: Plan, ask_again: AskAgain | None) -> Verified:
-    """Return a result without mismatches of rows that have changed when the query runs again."""
+    """Return a result without mismatches in rows that changed when the query ran again."""
     if not found.mismatches or ask_again is None:
         return found
     width = len(plan.dimensions)
@@ -161,11 +161,11 @@ def _is_over_time(plan: Plan, output: Output) -> bool:
 
 
 class _StoppedError(Exception):
-    """The verification has to stop. The message is the reason."""
+    """Raised if the verification has to stop. The message is the reason."""
 
 
 class _Verification:
-    """One run over the rows of an answer within a time limit."""
+    """One pass over the rows of an answer within a time limit."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class _Verification:
         )
 
     def _recomputed(self, keys: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, float]]:
-        """Return the recomputed values of a row, and the floating-point noise of each.
+        """Return a row's recomputed values, and the floating-point noise of each.
 
         Outputs without a known time range are skipped from here on.
         """
@@ -233,7 +233,7 @@ class _Verification:
         return found, {output.name: _noise(output, aggregates) for output in self._outputs}
 
     def _is_unseen(self, keys: tuple[Any, ...], name: str, answered: Any) -> bool:
-        """Return whether there is no number because the period has no rows of its own."""
+        """Return whether a number is missing because the period has no rows of its own."""
         output = next(each for each in self._outputs if each.name == name)
         return answered is None and self._cells.is_unseen(keys, output)
 

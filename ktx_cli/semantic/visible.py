@@ -1,4 +1,4 @@
-"""The visible part of a semantic layer: its sources, measures and columns without the hidden ones."""
+"""The visible part of a semantic layer: its sources, measures and columns, except hidden ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEYWORDS: Final = frozenset(
     {*("and", "as", "between", "case", "distinct", "else", "end", "false", "in", "is", "like", "not", "null", "or")}
     | {"then", "true", "when"}
 )
-"""Words of expressions that are names only if they are quoted."""
+"""Keywords in expressions that are names only if they are quoted."""
 
 
 @dataclass(slots=True)
@@ -61,15 +61,15 @@ class VisibleModel:
         return self._may(source.visibility)
 
     def columns(self, source: Source) -> list[Column]:
-        """Return the columns of a source, in its order."""
+        """Return a source's columns, in the source's order."""
         return [each for each in source.columns.values() if self._may(self.visibility(source, each))]
 
     def measures(self, source: Source) -> list[Measure]:
-        """Return the measures of a source, in its order."""
+        """Return a source's measures, in the source's order."""
         return [each for each in source.measures.values() if self._may(each.visibility)]
 
     def joins(self, source: Source) -> list[Join]:
-        """Return the joins of a source to visible sources, in its order."""
+        """Return a source's joins to visible sources, in the source's order."""
         sources = self.model.sources
         return [each for each in source.joins if each.to not in sources or self.has(sources[each.to])]
 
@@ -135,7 +135,7 @@ class VisibleModel:
         return _Use(is_hidden or (is_in_hidden and not is_shown), is_hidden or is_in_hidden)
 
     def _hidden(self, source: Source) -> frozenset[str]:
-        """Return the names of the hidden columns and measures of a source, in lower case."""
+        """Return the names of a source's hidden columns and measures, in lower case."""
         if source.name not in self._hidden_of:
             shown = {each.name.casefold() for each in self.columns(source)}
             shown |= {each.name.casefold() for each in self.measures(source)}
@@ -143,11 +143,11 @@ class VisibleModel:
         return self._hidden_of[source.name]
 
     def lineage(self, source: Source) -> list[str]:
-        """Return the lineage of a source without sentences that refer to hidden definitions."""
+        """Return a source's lineage without sentences that refer to hidden definitions."""
         return [line for line in source.lineage if self.can_show(source, line)]
 
     def visibility(self, source: Source, column: Column) -> Visibility:
-        """Return the visibility of a column. A column with an invalid expression is hidden."""
+        """Return a column's visibility. A column with an invalid expression is hidden."""
         if column.visibility is not None or column.expr is None or self._reads_public_columns():
             return column.visibility or Visibility.PUBLIC
         try:
@@ -204,7 +204,7 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _own_names(source: Source) -> frozenset[str]:
-    """Return the names of the columns and measures of a source, in lower case."""
+    """Return the names of a source's columns and measures, in lower case."""
     return frozenset(each.casefold() for part in (source.columns, source.measures) for each in part)
 
 

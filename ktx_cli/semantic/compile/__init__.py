@@ -1,1 +1,1 @@
-"""Compiles a plan to one statement, a sqlglot tree for each part."""
+"""Compiles a plan into one statement, with a sqlglot tree for each part."""

@@ -40,7 +40,7 @@ _MIDNIGHT: Final = " 00:00:00"
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a comparison: a column, a literal, or a function that returns text in one format."""
+    """One side of a comparison: a column, a literal, or a function that returns text in a single format."""
 
     tree: exp.Expr
     column: Column | None = None
@@ -61,7 +61,7 @@ class _Side:
         return syntax.comparable_time(self.tree, self.form, self.column.timezone or UTC_NAME)
 
     def written(self, form: DateOrTimestamp, syntax: Dialect) -> exp.Expr:
-        """Return the side in a format in which texts compare like times."""
+        """Return the side in a format in which comparing texts is the same as comparing times."""
         if self.literal is not None:
             shown = self.literal.beside_dates() if form == "date" else self.literal.beside_timestamps()
             return exp.Literal.string(shown)
@@ -124,7 +124,7 @@ def _sides(node: exp.Expr, read: Read) -> list[_Side]:
 
 
 def _places(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the sides of a comparison."""
+    """Yield the two sides of a comparison."""
     yield node.this
     if isinstance(node, exp.Between):
         yield from (node.args["low"], node.args["high"])
@@ -177,7 +177,7 @@ class FactUse:
 
 
 class Build:
-    """The state of one statement during compilation."""
+    """The state of one statement while it is compiled."""
 
     def __init__(self, names: Names, plan: Plan) -> None:
         self.names = names
@@ -197,7 +197,7 @@ class Build:
         self._taken = set(lookup_of(names.model).table_words)
 
     def again(self) -> Build:
-        """Return the state for another statement about the same query, with shared records of facts."""
+        """Return the state for another statement about the same query, which shares the records of facts."""
         other = Build(self.names, self.plan)
         other.uses = self.uses
         return other
@@ -353,7 +353,7 @@ def subquery(query: exp.Expr, name: str) -> exp.Subquery:
 
 
 def as_column(value: exp.Expr, name: str) -> exp.Alias:
-    """Return a value as a column with a name."""
+    """Return a value as a named column."""
     return exp.Alias(this=value, alias=identifier(name))
 
 
@@ -363,7 +363,7 @@ def cte(name: str) -> exp.Table:
 
 
 def table(*parts: str) -> exp.Table:
-    """Return a table by the parts of its name, outermost first."""
+    """Return a table from the parts of its name, outermost first."""
     quoted = [identifier(part) for part in parts]
     return exp.Table(**dict(zip(("this", "db", "catalog"), reversed(quoted[-3:]), strict=False)))
 

@@ -173,7 +173,7 @@ def grouped_values(build: Build, *, own: bool) -> list[Group] | None:
 
 
 def _with_times(groups: list[Group], index: int) -> None:
-    """Merge metric_time dimensions of different grains, so that a year goes with its own months."""
+    """Merge metric_time dimensions with different grains, so that a year goes with its own months."""
     for group in groups:
         if group.root is None:
             group.numbers.append(index)
@@ -232,7 +232,7 @@ def _values(build: Build, group: Group) -> exp.Select:
 
 
 def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
-    """Return the condition that values are in the time range of the query, or None if it does not apply to them.
+    """Return the condition that values are in the query's time range, or None if it does not apply to them.
 
     It applies to values on the way to its column and to a calendar joined on it, but not to values of the facts' own
     columns.
@@ -250,7 +250,7 @@ def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
 
 
 def _on_values(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[tuple[Edge, ...], str] | None:
-    """Return the joins from values to the column of a time range, and its name."""
+    """Return the joins from values to the column of a time range, and the column's name."""
     name = asked.expression.names[0]
     own = build.time_of(build.names.model.sources[fact], None) if name.is_metric_time else name
     path = None if own is None else build.names.graph.path(fact, own.hops, asked.expression.via)
@@ -300,7 +300,7 @@ def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str
 
 
 def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
-    """Return whether a condition is about the values or their to-many rows, and not about the facts.
+    """Return whether a condition is about the values or their to-many rows, rather than about the facts.
 
     Values are distinct, so joins to several rows do not duplicate them.
     """

@@ -32,7 +32,7 @@ _WITHOUT_OWN_VALUE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """One join of the rows, with its alias and that of its starting side."""
+    """A join of the rows, with its alias and that of its starting side."""
 
     alias: str
     edge: Edge
@@ -69,7 +69,7 @@ class Rows:
         return self.build.bound(expression, value, time)
 
     def value(self, name: Name, expression: Expression) -> exp.Expr:
-        """Return the value of a name."""
+        """Return the value for a name."""
         return self._value(self.path(name, expression), self._own_time(name).column)
 
     def at(self, path: Path, name: str) -> exp.Expr:
@@ -131,7 +131,7 @@ class Rows:
         return query
 
     def same_row(self, other: Rows) -> exp.Expr:
-        """Return the condition that a row here is the same fact row as in other rows."""
+        """Return the condition that a row here is the same fact row as in another set of rows."""
         self.require_key("a filter on its details")
         pairs = [(self.own(name), other.own(name)) for name in self.fact.grain]
         return exp.and_(*(self.build.syntax.null_safe(one, two) for one, two in pairs), copy=False)
@@ -156,7 +156,7 @@ class Rows:
         return self.time
 
     def _other_times(self) -> str:
-        """Return a hint with alternatives to metric_time: available times, those of joined sources last."""
+        """Return a hint with alternatives to metric_time: the available times, those of joined sources last."""
         own, plan = self._public_times(self.fact), self.build.plan
         asked = plan.time_range is not None and _is_metric_time(plan.time_range.expression)
         grouped = any(_is_metric_time(dimension.expression) for dimension in plan.dimensions)
@@ -243,7 +243,7 @@ class Rows:
         return exp.and_(*terms, copy=False)
 
     def _key(self, source: Source, name: str, alias: str) -> exp.Expr:
-        """Return a column of a join. A computed column is an expression over its own source's columns."""
+        """Return a column from a join. A computed column is an expression over its own source's columns."""
         stored = source.column(name)
         if stored is None or stored.expr is None:
             return column(name if stored is None else stored.name, alias)
@@ -252,7 +252,7 @@ class Rows:
 
 
 def _can_be_known(tree: exp.Expr) -> bool:
-    """Return whether an expression can be non-null if all its columns are null, like `COALESCE(tier, 'none')`."""
+    """Return whether an expression, such as `COALESCE(tier, 'none')`, can be non-null if all its columns are null."""
     return not all(isinstance(node, _WITHOUT_OWN_VALUE) for node in tree.walk()) or not tree.find(exp.Placeholder)
 
 
@@ -268,7 +268,7 @@ def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
 
 
 class Stage:
-    """The inner of two queries, with dimensions `d0`, ..., aggregated columns `c0`, ..., and row conditions."""
+    """The inner query of two, with dimensions `d0`, ..., aggregated columns `c0`, ..., and row conditions."""
 
     def __init__(self, rows: Rows, *, distinct: bool) -> None:
         self.rows = rows
@@ -393,7 +393,7 @@ def _ascending(value: exp.Expr) -> exp.Ordered:
 
 
 def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None = None) -> list[exp.Expr]:
-    """Return the conditions for fact rows. Raises `SemanticError` if a condition cannot be applied to the fact.
+    """Return the conditions on fact rows. Raises `SemanticError` if a condition cannot be applied to the fact.
 
     A condition on to-many rows is met if one of these rows meets it, or if there are none and nulls meet it. Conditions
     over the same joins must be met by the same row. Rows that are already joined for a dimension are filtered directly.
@@ -459,7 +459,7 @@ def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:
 
 
 def _in(rows: Rows, inner: Rows, bound: Sequence[exp.Expr]) -> exp.Expr:
-    """Return the same condition for a dialect without correlated subqueries."""
+    """Return the condition on joined rows for a dialect without correlated subqueries."""
     query = inner.select([inner.own(name) for name in inner.fact.grain])
     query = query.where(*bound, copy=False)
     key = [rows.own(name) for name in rows.fact.grain]
@@ -471,7 +471,7 @@ _BELOW_DAY = (SECOND, MINUTE, HOUR)
 
 
 def kind_of(column: Column | None) -> TimeKind:
-    """Return the kind of the values of a time column."""
+    """Return the kind of values in a time column."""
     return "date" if column is not None and column.is_date else "timestamp"
 
 
@@ -512,7 +512,7 @@ def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
 
 
 def counted_by(grain: str) -> str:
-    """Return the grain for comparing rows with periods: days, or the grain itself if it is finer."""
+    """Return the grain for comparing rows with periods: day, or the grain itself if it is finer."""
     return grain if grain in _BELOW_DAY else DAY
 
 

@@ -58,7 +58,7 @@ class Branch:
 
 
 def branches(plan: Plan) -> list[Branch]:
-    """Group the leaves of the plan so that one query can answer each group."""
+    """Group the plan's leaves so that one query can answer each group."""
     groups: dict[tuple[object, ...], dict[int, Leaf]] = {}
     for number in plan.wanted:
         leaf = plan.leaves[number]
@@ -253,7 +253,7 @@ class BranchBuilder:
                     f"the filter `{condition.text}` of a measure of `{leaf.fact}` reads a source with "
                     "several rows per row of the measure"
                 )
-                hint = "filter the query instead, or define the measure on the source that holds these rows"
+                hint = "filter the query instead, or define the measure on the source that contains these rows"
                 raise SemanticError(message, hint=hint, code="unreachable")
         bind = self.rows.bind if stage is None else stage.bind
         result: list[exp.Expr] = [exp.paren(bind(condition), copy=False) for condition in leaf.conditions]
@@ -262,7 +262,7 @@ class BranchBuilder:
         return exp.and_(*result, copy=False) if result else None
 
     def _staged(self, values: dict[int, exp.Expr], where: list[exp.Expr], ranged: list[exp.Expr]) -> exp.Select:
-        """Aggregate over an inner query that deduplicates rows, selects the last day, or ranks rows.
+        """Aggregate over an inner query that deduplicates rows, selects the last day or ranks rows.
 
         `ranged` are the conditions for determining the last day.
         """
@@ -301,7 +301,7 @@ class BranchBuilder:
         return grouped(query, [column(key, name) for key in keys])
 
     def _time_partition(self) -> list[int]:
-        """Return the dimensions that are, or depend on, the time of a semi-additive measure."""
+        """Return the dimensions that are, or depend on, a semi-additive measure's time."""
         times = self._times()
         return [
             index
@@ -356,7 +356,7 @@ class BranchBuilder:
 
 
 def _is_longer(asked: TimeRange, start: date | datetime | None, end: date | datetime | None) -> bool:
-    """Return whether a time range is compared with one of another length, unless both are whole months."""
+    """Return whether a time range is compared with one of a different length, unless both are whole months."""
     if asked.start is None or asked.end is None or start is None or end is None:
         return False
     whole = instant(asked.start).day == instant(asked.end).day == 1

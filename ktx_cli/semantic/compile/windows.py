@@ -1,4 +1,4 @@
-"""The periods of a statement, as a common table expression with one column `period`."""
+"""The periods of a statement, as a common table expression with a single column, `period`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Periods:
 
     @property
     def counted_by(self) -> str:
-        """The grain for comparing row times with periods."""
+        """The grain at which row times are compared with periods."""
         return counted_by(self.grain)
 
     @property
@@ -152,7 +152,7 @@ class Window:
             result.append("a period without rows of its own is not shown, even if it has an earlier value; see fill")
         if not lines_up(offset, grain):
             result.append(
-                f"periods of a {grain} do not lie {offset} apart: each is held against its own days or hours moved back"
+                f"periods of a {grain} are not {offset} apart: each is compared with its own days or hours shifted back"
                 + ("; 52 weeks would compare whole weeks" if grain == WEEK else "")
             )
         if differs_in_length(offset, grain):
@@ -238,7 +238,7 @@ class Window:
         return literal(start, self.periods.kind, self.rows.build.dialect)
 
     def _widened(self, moved: TimeRange) -> TimeRange:
-        """Return a range that was shifted back by months, widened to the whole periods of its ends.
+        """Return a range that was shifted back by months, widened to the whole periods at its ends.
 
         Several days map to the same day of the previous month, so an uncut period may end after the shifted end.
         """
@@ -271,5 +271,5 @@ class Window:
         return shift(value.copy(), -back.count, back.unit, self.periods.kind, self.rows.build.dialect)
 
     def _moment(self) -> exp.Expr:
-        """Return the time of a row for the comparison with periods: its day, or its second for finer grains."""
+        """Return a row's time for comparison with periods: its day, or its second for finer grains."""
         return cut(self.rows, self.over, DAY if self.periods.counted_by == DAY else SECOND)

@@ -1,1 +1,1 @@
-"""Parse SQL expressions of the semantic layer: names, aggregates and date parts."""
+"""Parse SQL expressions in the semantic layer: names, aggregates and date parts."""

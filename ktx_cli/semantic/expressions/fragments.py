@@ -42,7 +42,7 @@ _REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
 
 
 def parse(text: str, dialect: str, *, what: str, values: Mapping[str, Any] | None = None) -> exp.Expr:
-    """Parse an expression of the dialect. Callers must not change the result.
+    """Parse an expression in a dialect. Callers must not change the result.
 
     `what` names it in errors. `values` are the values of `{{ param.x }}` and `{{ user.x }}` by name. Raises
     `SemanticError` for an invalid expression, for a query, window function or statement in it, and for a template
@@ -135,7 +135,7 @@ def _unread(text: str, dialect: str) -> str:
 
 
 def _is_all_columns(node: exp.Expr) -> bool:
-    """Return whether a node refers to columns that were not resolved and may be hidden; `count(*)` counts rows."""
+    """Return whether a node refers to unresolved columns, which may be hidden; `count(*)` counts rows instead."""
     if not isinstance(node, exp.Star):
         return False
     counted = node.parent.parent if isinstance(node.parent, exp.Column) else node.parent
@@ -184,11 +184,11 @@ def _with_functions(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")
-"""One template: its kind and its name."""
+"""A template: its kind and its name."""
 
 
 def template_names(text: str) -> list[tuple[str, str]]:
-    """Return the (kind, name) of every template in a text, each once."""
+    """Return the (kind, name) of every template in a text, without duplicates."""
     return list(dict.fromkeys(TEMPLATE.findall(text)))
 
 

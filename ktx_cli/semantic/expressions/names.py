@@ -145,7 +145,7 @@ class Names:
         return spelled(self.model.sources, name)
 
     def parse(self, text: str, what: str) -> exp.Expr:
-        """Return the tree of a fragment with its templates filled in."""
+        """Return the tree for a fragment, with its templates filled in."""
         return parse(text, self.model.dialect, what=what, values=self.values)
 
     def defined(self, source: Source, text: str, what: str) -> Expression:
@@ -162,7 +162,7 @@ class Names:
         return expression
 
     def computed(self, source: Source, column: Column) -> Expression:
-        """Return the expression of a computed column."""
+        """Return the expression for a computed column."""
         return self.defined(source, column.expr or "", f"the column `{source.name}.{column.name}`")
 
     def visibility(self, source: Source, column: Column, seen: frozenset[str] = frozenset()) -> Visibility:

@@ -69,7 +69,7 @@ class SourceDraft:
         return name if name in alike else min(alike, default=None)
 
     def physical(self, name: str) -> str | None:
-        """Return the exact spelling of a column name if the column is in the table, not computed."""
+        """Return the exact spelling of a column name if the column is in the table rather than computed."""
         found = self.find(name)
         if found is None:
             return None
@@ -79,7 +79,7 @@ class SourceDraft:
         return found if self.columns[found].expr is None else None
 
     def column(self, name: str) -> ColumnDraft:
-        """Return the draft of a column, and create it if necessary."""
+        """Return the draft for a column, and create it if necessary."""
         found = self.find(name) or name
         return self.columns.setdefault(found, ColumnDraft(found))
 
@@ -130,7 +130,7 @@ class SourceDraft:
         return self.columns[free]
 
     def _all_public(self, reads: Iterable[tuple[str, ...]]) -> bool:
-        """Return whether all columns that are read were public before the import.
+        """Return whether all columns that a column reads were public before the import.
 
         Otherwise the column that reads them is hidden as well.
         """
@@ -387,7 +387,7 @@ def _refuse_sum(draft: SourceDraft, function: str, parts: tuple[str, ...]) -> No
 
 
 def _owner(draft: SourceDraft, parts: tuple[str, ...]) -> SourceDraft:
-    """Return the source of a column, and add the column if necessary."""
+    """Return the source that contains a column, and add the column if necessary."""
     owner: SourceDraft | None = draft
     for hop in parts[:-1]:
         if owner is not None and hop != owner.name:
@@ -543,7 +543,7 @@ def _override(draft: SourceDraft, column: ColumnDraft, name: str, tool: str) -> 
 
 
 def _stricter(wanted: str | None, known: Visibility | None) -> str | None:
-    """Return the visibility to write, or None if that of the manifest is at least as strict."""
+    """Return the visibility to write, or None if the manifest's visibility is at least as strict."""
     order = list(Visibility)
     is_stricter = wanted is not None and order.index(Visibility(wanted)) > order.index(known or Visibility.PUBLIC)
     return wanted if is_stricter else None

@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fidelity(Record):
-    """What happened to one part of the input.
+    """The outcome for one part of the input.
 
     `what` names the part and `place` locates it. `why` explains the difference or why the part was dropped; it is empty
     if the part was kept. `target` is the resulting definition, such as `orders.revenue`, or None.
@@ -56,7 +56,7 @@ class UnresolvedError(KtxError):
 
 @dataclass(slots=True)
 class Report:
-    """Collects the items of the report."""
+    """Collects the items in the report."""
 
     items: list[Fidelity] = field(default_factory=list)
 
@@ -92,7 +92,7 @@ NO_COUNTERPART = "not supported by ktx"
 
 
 class Item:
-    """One mapping of the input.
+    """One mapping in the input.
 
     A value of the wrong shape counts as unread, so that `report_rest` reports it.
     """
@@ -109,7 +109,7 @@ class Item:
         return self._locate()
 
     def at(self, *steps: str | int) -> Place:
-        """Return the location of a part of the item."""
+        """Return the location of a part within the item."""
         return self._locate(*steps)
 
     def text(self, key: str) -> str | None:
@@ -136,7 +136,7 @@ class Item:
             return None
 
     def words(self, key: str) -> list[str]:
-        """Return the texts of a list or of a single text."""
+        """Return the texts in a list, or a single text as a list."""
         value = self.values.get(key)
         if isinstance(value, str):
             value = [value]
@@ -164,7 +164,7 @@ class Item:
         return Item(value, lambda *steps: self._locate(key, *steps))
 
     def items(self, key: str) -> list[Item]:
-        """Return the mappings of a list. A list with other values counts as unread."""
+        """Return the mappings in a list. A list with other values counts as unread."""
         value = self.values.get(key)
         if not isinstance(value, list):
             return []

@@ -32,7 +32,7 @@ KEYS = frozenset((*OVERRIDES, "type", "expr", "pk", *APPROVALS))
 
 @dataclass(slots=True)
 class ColumnDraft:
-    """A column while its files are read. `type` and `role` are None if no file sets them."""
+    """A column that is being read from files. `type` and `role` are None if no file sets them."""
 
     name: str
     place: model.Place
@@ -181,7 +181,7 @@ PRIORITY = ("user", "ai", "dbt", "db", "ktx")
 LABEL, QUESTIONS, SYNONYMS = "label", "questions", "synonyms"
 SEARCH_TEXTS: Final = (QUESTIONS, SYNONYMS)
 NOT_AUTHORS: Final = frozenset((LABEL, *SEARCH_TEXTS))
-"""Keys of a source's `descriptions` that are not authors."""
+"""Keys in a source's `descriptions` that are not authors."""
 MOST_TEXTS: Final = 8
 LONGEST_TEXT: Final = 200
 """Maximum number of questions and synonyms, and the maximum length of each."""
@@ -230,7 +230,7 @@ def read_label(entry: Entry) -> str | None:
 
 
 def read_source_texts(entry: Entry, key: str) -> tuple[str, ...]:
-    """Return the questions or synonyms of a source, from their key or from a text in its `descriptions`.
+    """Return a source's questions or synonyms, from their key or from a text in its `descriptions`.
 
     The TypeScript ktx rejects unknown keys of a source but accepts any description.
     """
@@ -252,7 +252,7 @@ def _bounded(entry: Entry, key: str, texts: Iterable[str], *steps: str) -> tuple
 
 
 def read_descriptions(entry: Entry) -> dict[str, str]:
-    """Return the texts of `descriptions` by author. `description` counts as the user's unless there is one."""
+    """Return the texts in `descriptions` by author. `description` counts as the user's unless there is one."""
     below = entry.mapping("descriptions")
     if below is not None:
         below.check_free_keys()
@@ -262,7 +262,7 @@ def read_descriptions(entry: Entry) -> dict[str, str]:
 
 
 _WRITERS: Final = frozenset({"user", "ai"})
-"""The authors that are not tools."""
+"""The authors, except tools."""
 
 
 def is_imported(authors: Collection[str]) -> bool:
@@ -271,7 +271,7 @@ def is_imported(authors: Collection[str]) -> bool:
 
 
 def merged(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Merge the descriptions of two files by author.
+    """Merge the descriptions from two files by author.
 
     Later texts of people and agents replace earlier ones. Different texts of a tool, such as dbt in a model and in a
     semantic model, are joined unless one contains the other.
@@ -293,7 +293,7 @@ def _joined(one: str, other: str) -> str:
 
 
 def best(descriptions: Mapping[str, str]) -> str | None:
-    """Return the description of the preferred author."""
+    """Return the preferred author's description."""
     for who in PRIORITY:
         if who in descriptions:
             return descriptions[who]
@@ -316,7 +316,7 @@ def texts_in(value: Any) -> list[str]:
 
 
 def words_by_tool(entry: Entry, key: str) -> tuple[str, ...]:
-    """Return the distinct words of a list, or of nested lists by tool and package (`{dbt: [...]}`).
+    """Return the distinct words in a list, or in nested lists by tool and package (`{dbt: [...]}`).
 
     For an item that is a mapping (a test with arguments), the keys are the words.
     """
@@ -437,7 +437,7 @@ def _cumulative(entry: Entry) -> model.Cumulative | None:
 
 
 def _stated(entry: Entry, key: str, example: str) -> Entry | None:
-    """Return the mapping of a key. A key without a value is an error, because it would have no effect."""
+    """Return the mapping under a key. A key without a value is an error, because it would have no effect."""
     if key in entry.values and entry.values[key] is None:
         entry.error("shape", f"`{key}` of {entry.what} has no value", key, hint=f"write {key}: {example}, or remove it")
     return entry.mapping(key)

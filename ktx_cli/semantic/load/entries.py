@@ -1,4 +1,4 @@
-"""Checked access to one mapping of a file. A value of the wrong shape becomes a diagnostic with its line."""
+"""Checked access to one mapping in a file. A value of the wrong shape becomes a diagnostic with its line."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Entry:
         self._protects: bool | None = None
 
     def begin(self, source: str) -> Entry:
-        """Mark this as the mapping of a whole source."""
+        """Mark this as the mapping for a whole source."""
         self.source, self._whole = source, self
         return self
 
     @property
     def protects(self) -> bool:
-        """Whether the whole source restricts visibility, or has a key that may be meant to."""
+        """Whether the whole source restricts visibility, or has a key that may be intended to."""
         whole = self._whole
         if whole._protects is None:
             whole._protects = may_protect(whole.values)
@@ -79,13 +79,13 @@ class Entry:
         return self.file.place(*self.steps)
 
     def at(self, *steps: Step) -> Place:
-        """Return the location of a part of the mapping."""
+        """Return the location of a part within the mapping."""
         return self.file.place(*self.steps, *steps)
 
     def error(
         self, code: str, message: str, *steps: Step, hint: str | None = None, shows_nothing: bool = False
     ) -> None:
-        """Add an error at a part of the mapping. Its definition is skipped.
+        """Add an error at a part in the mapping. Its definition is skipped.
 
         `shows_nothing` means that the caller applies the strictest meaning, so that the error reveals nothing.
         """
@@ -98,7 +98,7 @@ class Entry:
             self._whole.trouble = problem
 
     def warn(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
-        """Add a warning at a part of the mapping."""
+        """Add a warning at a part in the mapping."""
         self.problems.append(layer_diagnostic(Severity.WARNING, code, message, self.at(*steps), hint, self.source))
 
     def check_keys(self, known: Collection[str]) -> None:
@@ -118,7 +118,7 @@ class Entry:
                     self.warn("unknown_key", what, str(key), hint=hint)
 
     def check_free_keys(self) -> None:
-        """Report `visibility` and `policies` in places for keys of other programs, where they have no effect."""
+        """Report `visibility` and `policies` without effect because they are among the keys of other programs."""
         for key in misplaced(self.values):
             hint = "indent it to the level of the keys of its source or column"
             self.error("forbidden_key", f"`{key}` has no effect in {self.what}", key, hint=hint)
@@ -182,7 +182,7 @@ class Entry:
         return None
 
     def items(self, key: str, noun: str) -> list[Entry]:
-        """Return the mappings of a list, without other items."""
+        """Return the mappings in a list, without other items."""
         value = self.values.get(key)
         if value is None:
             return []
@@ -202,7 +202,7 @@ class Entry:
         return Entry(item, self.file, (*self.steps, key, index), self.problems, what, self.source, whole=self._whole)
 
     def read_all(self, key: str, noun: str, read: Callable[[Entry], _Named | None]) -> dict[str, _Named]:
-        """Return the results of `read` for the items of a list by name. Of duplicates, the first one counts."""
+        """Return the results of `read` for a list's items by name. Of duplicates, the first one counts."""
         result: dict[str, _Named] = {}
         for entry in self.items(key, noun):
             made = read(entry)
@@ -239,11 +239,11 @@ def unknown_name(name: str, known: Iterable[str]) -> str:
 
 
 Step = str | int
-"""One step into a document: a key, or an index of a list."""
+"""One step into a document: a key, or an index in a list."""
 
 
 class SourceFile:
-    """One file of the semantic layer: its path in the repository, its bytes and the parsed document."""
+    """A semantic layer file: its path in the repository, its bytes and the parsed document."""
 
     __slots__ = ("_lines", "_root", "content", "document", "path")
 
@@ -253,11 +253,11 @@ class SourceFile:
         self._lines: yaml.Lines | None = None
 
     def place(self, *steps: Step) -> Place:
-        """Return the location of the part at `steps` of the document."""
+        """Return the location of the part at `steps` in the document."""
         return DeferredPlace(self, steps)
 
     def line(self, steps: tuple[Step, ...]) -> int:
-        """Return the line, from 1, of the deepest existing part of `steps`."""
+        """Return the line, from 1, of the deepest existing part along `steps`."""
         if self._lines is None:
             self._lines = self._read_lines()
         line, within = 1, self._lines
@@ -269,7 +269,7 @@ class SourceFile:
         return line
 
     def part(self, *steps: Step) -> tuple[yaml.Node, yaml.Node] | None:
-        """Return the nodes of key and value (for a list item twice its node), or None if the part does not exist."""
+        """Return the nodes of key and value (for a list item, its node twice), or None if the part does not exist."""
         key = node = self.compose()
         for step in steps:
             found = next((pair for pair in _children(node) if pair[0] == step), None)
@@ -295,7 +295,7 @@ class SourceFile:
 
 
 def _children(node: yaml.Node | None) -> list[tuple[Step, yaml.Node, yaml.Node]]:
-    """Return step, key and value of the direct children of a node."""
+    """Return the step, key and value of each direct child of a node."""
     if node is None:
         return []
     pairs: list[tuple[Step, yaml.Node, yaml.Node]] = [(str(key.value), key, value) for key, value in node.pairs]
@@ -380,7 +380,7 @@ _STRICT: Final = frozenset(("hidden", "internal"))
 
 
 def may_protect(document: Any) -> bool:
-    """Return whether a part of a file restricts visibility, or has an unknown key that may be meant to."""
+    """Return whether a part of a file restricts visibility, or has an unknown key that may be intended to."""
     stack = [(document, False)]
     while stack:
         value, free = stack.pop()
@@ -395,14 +395,14 @@ def may_protect(document: Any) -> bool:
 
 
 def text_may_protect(text: str) -> bool:
-    """Return `may_protect` for a text that cannot be parsed, based on everything that looks like a key."""
+    """Return `may_protect` for an unparsable text, based on everything that looks like a key."""
     if "\0" in text or "\ufffd" in text:
         return True
     return any(_limits(found[1], found[2].strip(" \t\"',}]") or "?", False) for found in _KEY.finditer(text))
 
 
 def misplaced(values: dict[Any, Any]) -> list[str]:
-    """Return the visibility keys in a mapping with free keys, where they have no effect."""
+    """Return the visibility keys that have no effect because their mapping has free keys."""
     return [str(key) for key, below in values.items() if _is_exact(str(key), below)]
 
 
@@ -431,7 +431,7 @@ def _resembles(folded: str) -> bool:
 
 
 APPROVALS: Final = ("status", "owner", "review_by")
-"""The keys of a definition for its status, owner and review date."""
+"""The keys for a definition's status, owner and review date."""
 
 _STATUSES: Final = tuple(each.value for each in Status)
 
@@ -446,7 +446,7 @@ class Approval:
 
 
 def read_approval(entry: Entry) -> Approval:
-    """Return the approval of a definition. Invalid statuses and dates are errors."""
+    """Return a definition's approval. Invalid statuses and dates are errors."""
     word = entry.word("status", _STATUSES)
     return Approval(Status(word) if word else None, entry.text("owner"), _read_day(entry, "review_by"))
 

@@ -1,4 +1,4 @@
-"""Read declared joins, and determine when two joins are the same."""
+"""Read declared joins, and determine whether two joins are the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RELATIONSHIPS = tuple(relationship.value for relationship in Relationship)
 PROVENANCES = ("formal", "inferred", "manual")
 
 Key = tuple[str, str, str | None]
-"""The identity of a join of a source: `to`, `on` with single spaces, and the alias."""
+"""The identity of a source's join: `to`, `on` with single spaces, and the alias."""
 
 
 def join_key(join: Join) -> Key:
@@ -160,7 +160,7 @@ class OnParts:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """A column with its side, or a constant (`side` None)."""
+    """A column with its side, or a constant, whose `side` is None."""
 
     side: str | None
     value: Any

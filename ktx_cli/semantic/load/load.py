@@ -1,4 +1,4 @@
-"""Read the semantic layer of a connection from a tree of files into a model, without writing or running git.
+"""Read a connection's semantic layer from a tree of files into a model, without writing or running git.
 
 A file that cannot be read or parsed is a single diagnostic."""
 
@@ -62,7 +62,7 @@ class Files:
 
 
 def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> Files:
-    """Read all files of a connection by folder. `parse` parses shards."""
+    """Read all files in a connection's folder. `parse` parses shards."""
     files = Files()
     schema = f"{Layout.schema_path(connection)}/"
     try:
@@ -92,7 +92,7 @@ def read_file(tree: Tree, path: str, connection: str, files: Files, parse: Parse
 
 
 def text_of(content: bytes) -> str:
-    """Decode the text of a file without a byte order mark. Invalid bytes become U+FFFD."""
+    """Decode a file's text without its byte order mark. Invalid bytes become U+FFFD."""
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     return content.decode(encoding, "replace")
 

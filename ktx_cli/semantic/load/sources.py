@@ -49,7 +49,7 @@ GENERATED_KEYS = SOURCE_KEYS | {PROPOSED_MEASURES, PROPOSED_SEGMENTS}
 
 @dataclass(slots=True)
 class SourceDraft:
-    """A source while its files are read.
+    """A source that is being read from files.
 
     `disabled` are manifest joins that its overlay disables. `rejected` are names of rejected proposals. `lost` means
     that an error excludes it from the model. `entries` are its mappings, and `overlay` is the location of its overlay.
@@ -151,7 +151,7 @@ class SourceDraft:
                 self.measures[name] = measure
 
     def finish(self) -> model.Source:
-        """Return the source. Its grain: as it says, else its key, else all columns, which proves nothing."""
+        """Return the source. Its grain is the declared one, else its key, else all columns, which proves nothing."""
         unique = self.grain or self.key
         return model.Source(
             self.name, {name: column.finish() for name, column in self.columns.items()},
@@ -347,7 +347,7 @@ def _read_time(entry: Entry, draft: SourceDraft) -> None:
 
 
 def read_time_column(entry: Entry) -> dict[str, str]:
-    """Return who -> text."""
+    """Return author -> text."""
     return {str(who): text for who in entry.values if (text := entry.text(who))}
 
 

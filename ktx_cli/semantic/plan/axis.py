@@ -1,4 +1,4 @@
-"""Determine the time axis of the numbers of a fact from all dimensions of a query.
+"""Determine the time axis of a fact's numbers from all dimensions in a query.
 
 The axis is the finest grain of a measure's time among the dimensions. Every other dimension of that time must have a
 single value in each period of the axis. Other dimensions are refused, because cumulative, windowed or earlier values
@@ -378,7 +378,7 @@ class _AxisFinder:
 
     @property
     def _what(self) -> str:
-        """The aggregate in the user's own words."""
+        """The aggregate as the user wrote it."""
         for output in self._plan.outputs:
             if any(int(place.name) == self._number for place in output.formula.find_all(exp.Placeholder)):
                 asked, _, added = output.asked.rpartition(" (")

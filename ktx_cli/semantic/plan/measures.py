@@ -1,4 +1,4 @@
-"""Expand measures to formulas over aggregates: resolve names, split aggregates by fact, and apply conditions."""
+"""Expand measures into formulas over aggregates: resolve names, split aggregates by fact, and apply conditions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktx_cli.semantic.plan.plan import Leaf, Nested, Treatment, added
 from ktx_cli.warehouses import SemanticType
 
 PLAIN = Treatment()
-"""The treatment of rows by a plain aggregate."""
+"""The row treatment of a plain aggregate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Measures:
         return exact_divisions(copy)
 
     def _operand(self, formula: exp.Expr) -> exp.Expr:
-        """Return a measure as part of a formula: a missing sum or count counts as 0."""
+        """Return a measure as part of a formula, in which a missing sum or count counts as 0."""
         if isinstance(formula, exp.Placeholder):
             if self.leaves[int(formula.name)].kind in (SUM, COUNT):
                 return exp.Coalesce(this=formula, expressions=[exp.Literal.number(0)])

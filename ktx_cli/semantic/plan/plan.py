@@ -1,4 +1,4 @@
-"""The plan of a query: its dimensions, the aggregates of each fact, and its time range as dates."""
+"""The plan of a query: its dimensions, the aggregates over each fact, and its time range as dates."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """The treatment of rows by an aggregate besides its conditions: its time, window, snapshots, offset and grouping.
+    """An aggregate's treatment of rows besides its conditions: its time, window, snapshots, offset and grouping.
 
     `time`: the fact's column that counts as its time. `keep`: numbers of the dimensions it is grouped by, None for all.
     """
@@ -125,7 +125,7 @@ class Treatment:
 
     @property
     def is_windowed(self) -> bool:
-        """Whether the rows of a period are not simply those within it."""
+        """Whether a period counts other rows than those within it."""
         return self.cumulative is not None or self.offset is not None
 
 
@@ -170,7 +170,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One measure of the answer: its formula, whose numbers are leaves; `ref`: the measure it is, as `source.name`."""
+    """One measure in the answer: its formula, whose numbers are leaves; `ref` is its reference, as `source.name`."""
 
     name: str
     formula: exp.Expr
@@ -200,7 +200,7 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An expression to sort by: a tree whose numbers are leaves, or dimensions (-1 is the first)."""
+    """A sort expression: a tree whose numbers are leaves, or dimensions (-1 is the first)."""
 
     tree: exp.Expr
     descending: bool

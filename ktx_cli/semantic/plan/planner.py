@@ -64,7 +64,7 @@ _COMPARED: Final = ("previous", "change", "change_pct")
 
 
 class Planner:
-    """Plans the queries of one model. Queries can share the `graph`."""
+    """Plans queries against one model. Queries can share the `graph`."""
 
     def __init__(self, model: Model, graph: Graph, query: Query, attributes: Mapping[str, Any], now: datetime) -> None:
         self._model = model

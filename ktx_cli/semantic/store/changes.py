@@ -67,7 +67,7 @@ def changes_of(
 
 
 class _Contents:
-    """The contents of changed files, to be read like a tree."""
+    """The contents of changed files, which can be read like a tree."""
 
     def __init__(self, contents: Mapping[str, bytes | None]) -> None:
         self._contents = contents
@@ -99,7 +99,7 @@ def parsed_files(changed: Mapping[str, bytes | None], connection: str) -> dict[s
 
 @dataclass
 class _Reading:
-    """The part of a layer that is read again."""
+    """The part of a layer that must be read again."""
 
     store: LayerStore
     files: Mapping[str, SourceFile | None]
@@ -154,7 +154,7 @@ class _Reading:
         return any(is_shard(path) and is_table_file(path) for path in (*paths, *self.files))
 
     def _declared(self, entries: Mapping[str, list[tuple[str, Any]]], subject: str) -> list[tuple[bool, Any]]:
-        """Return the joins of a source in the manifest, and whether it has a file of its own there."""
+        """Return a source's joins in the manifest, and whether it has its own manifest file."""
         found = entries.get(subject, ())
         return [(is_table_file(path), document.get("joins")) for path, document in found if is_shard(path)]
 

@@ -94,7 +94,7 @@ class Codec:
         return json.dumps(self._pair(kind)[0](value), ensure_ascii=False, separators=(",", ":"))
 
     def load(self, text: str, kind: type[_T]) -> _T:
-        """Return the value that `dump` wrote."""
+        """Return the value from the JSON that `dump` wrote."""
         found: _T = self._pair(kind)[1](json.loads(text))
         return found
 
@@ -200,7 +200,7 @@ class Codec:
         return json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
 
     def load_diagnostic(self, text: str) -> Diagnostic:
-        """Return the diagnostic that `dump_diagnostic` wrote."""
+        """Return the diagnostic from the JSON that `dump_diagnostic` wrote."""
         code, severity, message, place, hint = json.loads(text)
         return Diagnostic(code, Severity(severity), message, self._load_place(place), hint)
 
@@ -212,7 +212,7 @@ class SourceDigests(Codec):
         super().__init__(Paths([]))
 
     def of(self, source: Source) -> str:
-        """Return the digest of a source."""
+        """Return a source's digest."""
         try:
             text = self.dump(source, Source)
         except NotStorable:

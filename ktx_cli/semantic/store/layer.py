@@ -1,4 +1,4 @@
-"""Load the current layer or manifest from its store, or from the files without a store."""
+"""Load the current layer or manifest from its store, or from the files if there is no store."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class ParsedCopies:
 
 
 def has_store(layout: Layout, connection: str) -> bool:
-    """Return whether a run has stored the layer of a connection."""
+    """Return whether a run has stored a connection's layer."""
     return store_path(layout, connection).exists()
 
 
@@ -301,7 +301,7 @@ class Manifest:
 
 
 def load_manifest(layout: Layout, connection: str) -> Manifest:
-    """Read the manifest from the working tree; a broken shard is a problem and does not block the others."""
+    """Read the manifest from the working tree; a broken shard is a problem but does not block the others."""
     tree, copies = WorkingTree(layout.root), ParsedCopies(layout, connection)
     stored = {} if copies.store is None else copies.store.files()
     shards: list[Shard | int] = []

@@ -1,4 +1,4 @@
-"""The parts of a layer's files in a store: the entries of each source, and the sources they depend on."""
+"""The parts of a layer's files in a store: the entries for each source, and the sources they depend on."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class EntryFacts:
 
     @classmethod
     def load(cls, text: str) -> EntryFacts:
-        """Return the facts that `dump` wrote."""
+        """Return the facts from the JSON that `dump` wrote."""
         columns, measures, joins, disabled, is_overlay = json.loads(text)
         return cls(columns, measures, tuple(joins), tuple(disabled), is_overlay)
 

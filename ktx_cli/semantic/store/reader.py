@@ -1,4 +1,4 @@
-"""Read individual sources of a layer and their checks from its store on demand."""
+"""Read individual sources of a layer, and their checks, from its store on demand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def store_path(layout: Layout, connection: str) -> Path:
 
 
 def layer_stamps(root: Path, connection: str, configured: Collection[str] | None) -> dict[str, Stamp]:
-    """Return path -> stamp of the files that a layer is read from; see `load_tree` for `configured`.
+    """Return path -> stamp for the files from which a layer is read; see `load_tree` for `configured`.
 
     Raises `StorageError` for a folder that cannot be listed.
     """
@@ -420,7 +420,7 @@ def checked_again(model: Model) -> dict[str, SourceChecks] | None:
 
 
 def all_checks(model: Model) -> dict[str, SourceChecks]:
-    """Return the checks of all sources of a model."""
+    """Return the checks of all sources in a model."""
     from ktx_cli.semantic.check import ModelChecks
 
     checks = ModelChecks(model)

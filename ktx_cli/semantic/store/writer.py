@@ -190,7 +190,7 @@ def _clock(place: Path) -> Stamp | None:
 
 
 def _is_settled(stamp: Stamp, now: Stamp) -> bool:
-    """Return whether a file changed long enough ago that any later change alters its stamp."""
+    """Return whether a file changed long enough ago that any later change will alter its stamp."""
     changed, current = max(stamp[2], stamp[3]), now[3]
     margin = _JUST_COARSE_NS if changed % 1_000_000_000 == 0 else _JUST_NS
     return changed + margin < current
@@ -345,7 +345,7 @@ class _Writing:
         self.database.executemany("INSERT INTO places VALUES (?, ?)", enumerate(self.codec.paths.names))
 
     def _file(self, number: int, path: str, file: SourceFile | None, stamp: Stamp | None) -> None:
-        """Write a file with its entries; one that could not be read counts as changed until its stamp is known."""
+        """Write a file with its entries; an unreadable file counts as changed until its stamp is known."""
         sha256, rest = "", None
         entries: list[tuple[str, str, Any]] = []
         if file is not None:

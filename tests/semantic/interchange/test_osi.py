@@ -72,7 +72,7 @@ measures:
   - {name: per_customer, expr: sum(amount) / count(distinct customers.id)}
 """
 }
-ONE_KEY = "a ktx source has a single grain and no further keys of several columns"
+ONE_KEY = "a ktx source has a single grain and no further composite keys"
 QUESTIONS: list[dict[str, Any]] = [
     {"measures": ["revenue", "early", "order_count", "per_customer"]},
     {"measures": ["revenue"], "dimensions": ["orders.size", "customers.region"]},
@@ -102,7 +102,7 @@ def test_what_becomes_of_a_document_of_others() -> None:
         "unique key customer_id, ordered_at of `orders`": ONE_KEY,
         "field `orders.odd`": "no expression in ANSI SQL or in the dialect of the connection",
         "`custom_extensions` of dataset `customers`": "they belong to another tool",
-        "relationship `lost`": "a dataset was not imported, or the numbers of columns on both sides differ",
+        "relationship `lost`": "a dataset was not imported, or the two sides have different numbers of columns",
         "metric `twice`": "the expression uses no imported dataset",
     }
     orders = yaml.load(found.files["orders.yaml"], where="orders.yaml")

@@ -1,1 +1,1 @@
-"""Import of dbt semantic models and metrics (MetricFlow)."""
+"""Import dbt semantic models and metrics (MetricFlow)."""

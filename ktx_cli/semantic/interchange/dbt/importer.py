@@ -35,7 +35,7 @@ _CUT: Final = re.compile(
 
 
 def add_columns(semantic: dbt.Semantic, scope: dbt.Scope, report: Report) -> None:
-    """Add the columns for the entities and dimensions of a semantic model."""
+    """Add the columns for a semantic model's entities and dimensions."""
     for entity in semantic.entities.values():
         _add_entity(semantic, entity, scope, report)
     for dimension in semantic.dimensions.values():
@@ -90,7 +90,7 @@ def _column(
     scope: dbt.Scope,
     report: Report,
 ) -> ColumnDraft:
-    """Return the column of an entity or dimension. It is computed unless its `expr` is a plain name."""
+    """Return the column for an entity or dimension. It is computed unless its `expr` is a plain name."""
     draft, expr = semantic.draft, scope.render(of.expr)
     plain = plain_name(expr)
     known = draft.base.column(plain) if plain is not None and draft.base is not None else None
@@ -140,7 +140,7 @@ def add_joins(semantics: list[dbt.Semantic], report: Report) -> None:
 
 
 def _relationship(one: dbt.Semantic, other: dbt.Semantic, name: str) -> str | None:
-    """Return the relationship of a join by an entity. If it is a key of both, only one direction is joined."""
+    """Return the relationship of a join on an entity. If it is a key of both, only one direction is joined."""
     own, its = one.entities[name], other.entities.get(name)
     if its is None or not own.column or not its.column or not its.is_key:
         return None
@@ -309,7 +309,7 @@ def _values(arguments: Any) -> list[str]:
 
 
 NO_ONE_TABLE: Final = "its table is in no scanned database, or in several"
-"""The reason why a semantic model is dropped when the tables are known."""
+"""The reason why a semantic model is dropped if only known tables are imported."""
 
 _BRACES: Final = re.compile(r"^\{\{(.*)\}\}$", re.DOTALL)
 
@@ -395,7 +395,7 @@ def relation_of(text: str) -> Relation | None:
 
 
 def _table(text: str, configs: Mapping[str, Item]) -> str | None:
-    """Return the table of a relation, with the schema and alias from the dbt YAML."""
+    """Return a relation's table, with the schema and alias from the dbt YAML."""
     relation = relation_of(text)
     if relation is None:
         return None
@@ -435,7 +435,7 @@ class _Models:
             source.report_rest(self._report, f"source `{source.text('name')}`", {"config": "it configures dbt"})
 
     def join(self) -> None:
-        """Add the joins that tests describe, after the joins by entities."""
+        """Add the joins that tests describe, after the joins on entities."""
         relations = {reference.to: _table(reference.to, self._configs) for reference in self._references}
         drafts = {to: self._drafts[table] for to, table in relations.items() if table in self._drafts}
         add_references(self._references, drafts, self._report)

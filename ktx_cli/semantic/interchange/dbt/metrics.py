@@ -33,18 +33,18 @@ class Found:
 
     @property
     def ref(self) -> str:
-        """The qualified name for reports."""
+        """The measure's qualified name for reports."""
         return f"{self.semantic.draft.name}.{self.name}"
 
     def sql(self, home: dbt.Semantic) -> str:
-        """Return the name of the measure in formulas of a semantic model."""
+        """Return the measure's name in formulas of a semantic model."""
         parts = (self.name,) if self.semantic is home else (self.semantic.draft.name, self.name)
         return ".".join(quoted(part, home.draft.dialect) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A metric of the input. `home` is the semantic model that contains it in the newer YAML spec."""
+    """A metric in the input. `home` is the semantic model that contains it in the newer YAML spec."""
 
     item: Item
     home: dbt.Semantic | None = None
@@ -115,7 +115,7 @@ class Metrics:
         self._report.kept(what, item.place, found.ref, why)
 
     def _metric(self, name: str) -> Found | None:
-        """Return the measure of a metric, or None if it was dropped."""
+        """Return the measure for a metric, or None if it was dropped."""
         if name in self._found or name not in self._entries:
             return self._found.get(name)
         entry = self._entries[name]
@@ -178,7 +178,7 @@ class Metrics:
     def _add(
         self, entry: Entry, semantic: dbt.Semantic, name: str, measure: Mapping[str, Any], what: str, why: str = ""
     ) -> Found:
-        """Check the filter of a measure and add the measure with the description of the metric."""
+        """Check a measure's filter, and add the measure with the metric's description."""
         written = filled(measure)
         draft = semantic.draft
         _check_filter(draft, written.get("filter"), "its filter")
@@ -203,7 +203,7 @@ class Metrics:
             self._report.approximated(what, _FILLED, entry.item.place, target)
 
     def _input(self, entry: Entry, wanted: dbt.Input, name: str, what: str) -> Found:
-        """Return the measure of an input. For a filter or time offset, an internal measure is added."""
+        """Return the measure for an input. For a filter or time offset, an internal measure is added."""
         found = self._metric(wanted.name) or self._measures.get(wanted.name)
         if found is None:
             raise UnresolvedError(f"its input `{wanted.name}` was not imported")
@@ -364,7 +364,7 @@ class MeasureReader:
         self._semantic, self._scope, self._report = semantic, scope, report
 
     def read(self, item: Item, name: str, what: str) -> dict[str, Any]:
-        """Return the measure of an entry with `agg`. Unknown keys stay unread."""
+        """Return the measure for an entry with `agg`. Unknown keys stay unread."""
         expr = self._aggregate(item, name, what)
         measure: dict[str, Any] = {"name": name, "expr": expr}
         self._add_time(item, measure)

@@ -1,4 +1,4 @@
-"""Read the YAML of a dbt project: semantic models in the older and newer spec, and the Jinja in their texts."""
+"""Read the YAML in a dbt project: semantic models in the older and newer spec, and the Jinja in their texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ktx_cli.semantic.model import GRAINS, Place
 PRIMARY, UNIQUE, FOREIGN, NATURAL = "primary", "unique", "foreign", "natural"
 _TIME: Final = "time"
 STEERS: Final = "it configures dbt and does not affect queries"
-"""The reason for dropping settings of dbt itself."""
+"""The reason for dropping settings that only concern dbt."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A join to another semantic model by an entity. `hop` is its prefix in expressions."""
+    """A join to another semantic model on an entity. `hop` is its prefix in expressions."""
 
     entity: str
     target: Semantic
@@ -199,7 +199,7 @@ def _params_grain(item: Item, report: Report) -> str | None:
 
 
 def paths(start: Semantic, hops: list[str]) -> Iterator[tuple[Semantic, tuple[str, ...]]]:
-    """Yield the semantic models reachable over entities, with the hops to them, starting with the own key."""
+    """Yield the semantic models reachable over entities, with the hops to them, starting with the model's own key."""
     if not hops:
         yield start, ()
         return
@@ -353,7 +353,7 @@ _FAULTS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 TARGET_NAME: Final = "target.name"
-"""The variable with the name of the profile's target, the only variable that can be used without a call."""
+"""The variable with the profile's target name, the only variable that can be used without a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +387,7 @@ def render(text: str, resolve: Callable[[Call], str]) -> str:
 
 
 def parse_call(text: str) -> Call:
-    """Parse the inside of a Jinja expression as a call. Raises `UnresolvedError` for anything else."""
+    """Parse the content of a Jinja expression as a call. Raises `UnresolvedError` for anything else."""
     shown = one_line(text.strip(), 60)
     if shown == TARGET_NAME:
         return Call(TARGET_NAME, (), {})
@@ -414,13 +414,13 @@ METRIC_TIME: Final = "metric_time"
 
 
 class Scope:
-    """Resolves the Jinja calls in the texts of a semantic model. `variables` are the values of `var()`."""
+    """Resolves the Jinja calls in a semantic model's texts. `variables` are the values of `var()`."""
 
     def __init__(self, semantic: Semantic, variables: Mapping[str, Any]) -> None:
         self._semantic, self._variables = semantic, variables
 
     def render(self, text: str) -> str:
-        """Return the SQL of a text. Raises `KtxError` if it contains something that ktx cannot resolve."""
+        """Return a text as SQL. Raises `KtxError` if it contains something that ktx cannot resolve."""
         return render(text, self._resolve)
 
     def condition(self, filters: Iterable[str]) -> str | None:

@@ -1,1 +1,1 @@
-"""Import of LookML views, explores and measures."""
+"""Import LookML views, explores and measures."""

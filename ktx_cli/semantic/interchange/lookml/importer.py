@@ -34,7 +34,7 @@ _TOPS: Final = {
     "map_layer": SCREEN,
     "label": SCREEN,
     "case_sensitive": COLLATION,
-    "test": "ktx does not import data tests of explores; write the test under `tests:` of the source",
+    "test": "ktx does not import data tests for explores; write the test under `tests:` of the source",
     "connection": OWN_CONNECTION,
 }
 _VIEWS: Final = {
@@ -162,7 +162,7 @@ class Explores:
         return self._world.views.get(str(explore.values.get("from") or explore.values.get("view_name") or name))
 
     def _names(self, name: str, explore: Block) -> dict[str, View]:
-        """Return the views of an explore by the names it uses."""
+        """Return an explore's views by the names that the explore uses."""
         result: dict[str, View] = {}
         base = self._base(name, explore)
         if base is not None:

@@ -53,7 +53,7 @@ class Block:
 
     @property
     def item(self) -> Item:
-        """The block as an item, with nested blocks as lists of mappings."""
+        """The block as a report item, with nested blocks as lists of mappings."""
         held: Mapping[str, Any] = {
             **self.values,
             **{key: [b.name or b.values for b in found] for key, found in self.blocks.items()},
@@ -61,7 +61,7 @@ class Block:
         return Item(held, lambda *steps: self.places.get(str(steps[0]), self.place) if steps else self.place)
 
     def below(self, *keys: str) -> list[Block]:
-        """Return the nested blocks of some keys."""
+        """Return the nested blocks with some keys."""
         return [block for key in keys for block in self.blocks.get(key, ())]
 
 
@@ -328,7 +328,7 @@ TIMEFRAMES: Final = {
     "raw": None, "time": None, "date": "day", "week": "week", "month": "month", "quarter": "quarter", "year": "year",
     "hour": "hour", "minute": "minute", "second": "second",
 }  # fmt: skip
-"""The ktx grain of each timeframe of a dimension group; None for the time without truncation."""
+"""The ktx grain for each timeframe of a dimension group, or None for the untruncated time."""
 
 _REFERENCE: Final = re.compile(r"\$\{\s*([\w.]+)\s*\}")
 _TABLE: Final = re.compile(r"\$\{TABLE\}\s*\.\s*")

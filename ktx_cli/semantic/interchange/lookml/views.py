@@ -38,7 +38,7 @@ class View:
     fields: dict[str, Resolved | None] = field(default_factory=dict)
 
     def blocks(self, *keys: str) -> dict[str, Block]:
-        """Return the fields of some kinds by name."""
+        """Return the fields of certain kinds by name."""
         return {block.name: block for block in self.block.below(*keys) if block.name}
 
 
@@ -59,7 +59,7 @@ class World:
                 report.kept(f"view `{name}`", block.place, self.views[name].draft.name)
 
     def _draft(self, name: str, block: Block) -> drafts.SourceDraft:
-        """Return the source of a view."""
+        """Return the source for a view."""
         derived = block.below("derived_table")
         if derived:
             return self.sources.add(name, block.place, sql=self._derived(derived[-1], [name]))
@@ -121,7 +121,7 @@ NO_CACHE: Final = "ktx does not cache results"
 COLLATION: Final = "the database determines how texts are compared"
 OWN_CONNECTION: Final = "ktx settings determine the connection, not LookML"
 IRRELEVANT: Final = frozenset({SCREEN, NO_CACHE, COLLATION, OWN_CONNECTION})
-"""Reasons for dropping a part whose loss does not matter in ktx."""
+"""Reasons for dropping a part that ktx does not need."""
 REASONS: Final = {
     **dict.fromkeys(
         (
@@ -154,12 +154,12 @@ class Dimensions:
         times = [each for name, each in view.fields.items() if each and name in view.blocks("dimension_group")]
         if len(times) == 1:
             view.draft.time = times[0].name
-            why = "LookML has no default time; ktx uses the only dimension group"
+            why = "LookML has no default time; ktx uses the single dimension group"
             what = f"default time of `{view.block.name}`"
             self._report.approximated(what, why, view.block.place, f"{view.draft.name}.{times[0].name}")
 
     def field(self, view: View, name: str) -> Resolved | None:
-        """Return the column of a dimension or dimension group, or None if it is unknown or was dropped."""
+        """Return the column for a dimension or dimension group, or None if it is unknown or was dropped."""
         if name in view.fields:
             return view.fields[name]
         block = view.blocks("dimension", "dimension_group").get(name)
@@ -266,7 +266,7 @@ def _visibility(column: drafts.ColumnDraft, *, restricted: bool, hidden: bool) -
 
 
 def _tiers(column: str, tiers: Any, style: str) -> str:
-    """Return the CASE expression of a tier. `integer` labels look like `10 to 19`, other labels are intervals."""
+    """Return the CASE expression for a tier. `integer` labels look like `10 to 19`, other labels are intervals."""
     try:
         ends = sorted(float(str(tier)) for tier in tiers or ())
     except ValueError:
@@ -441,7 +441,7 @@ _INTERVAL: Final = re.compile(rf"([\[(])\s*({_NUMBER}|-inf)?\s*,\s*({_NUMBER}|in
 
 
 def condition(column: str, kind: str, text: str) -> str:
-    """Return the SQL condition of a filter expression for a column of a ktx type.
+    """Return the SQL condition for a filter expression on a column of a ktx type.
 
     Raises `UnresolvedError` for unsupported expressions such as relative dates.
     """

@@ -1,1 +1,1 @@
-"""Import and export of the Open Semantic Interchange (OSI) format."""
+"""Import and export the Open Semantic Interchange (OSI) format."""

@@ -109,7 +109,7 @@ class _Export:
         })  # fmt: skip
 
     def _own(self, source: Source, column: Column) -> exp.Expr:
-        """Return the expression of a field, without the prefix of its own dataset."""
+        """Return a field's expression, without the prefix of its own dataset."""
         if column.expr is None:
             return exp.column(column.name)
         tree = exp.Paren(this=self.expander.row(source, column.expr))
@@ -199,7 +199,7 @@ class _Export:
         self.report.kept(what, place, name, "; ".join(why))
 
     def _expression(self, tree: exp.Expr) -> dict[str, Any]:
-        """Return an expression in ANSI SQL, and in the model's own dialect where OSI knows it."""
+        """Return an expression in ANSI SQL, and in the model's own dialect if OSI knows that dialect."""
         own = dialect_named(self.model.dialect).osi_name
         dialects = [{"dialect": ANSI, "expression": tree.sql()}]
         if own:
@@ -208,7 +208,7 @@ class _Export:
 
 
 def _search_context(entity: Source | Measure | Column) -> dict[str, Any]:
-    """Return the search terms of a source or measure as an OSI `ai_context`."""
+    """Return a source's or measure's search terms as an OSI `ai_context`."""
     questions = () if isinstance(entity, Column) else entity.questions
     return filled({"synonyms": list(entity.synonyms), "examples": list(questions)})
 
@@ -226,7 +226,7 @@ _SPECIAL: Final = ("semi_additive", "cumulative", "offset", "percent_of", "per")
 
 
 class Expander:
-    """Expands the measures of one model.
+    """Expands the measures in one model.
 
     `facts` are the sources whose rows the last expansion aggregated.
     """
@@ -237,7 +237,7 @@ class Expander:
         self.columns: set[tuple[str, str]] = set()
 
     def expand(self, source: Source, measure: Measure) -> exp.Expr:
-        """Return the expression of a measure with columns as `source.column`.
+        """Return a measure's expression with columns as `source.column`.
 
         Raises `KtxError` if OSI cannot express the measure.
         """

@@ -37,7 +37,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def import_osi(files: Mapping[str, str], model: Model | None, *, dialect: str | None = None) -> Imported:
-    """Return the ktx files for the semantic models of OSI documents.
+    """Return the ktx files for the semantic models in OSI documents.
 
     `files` maps paths to YAML or JSON texts. `model` is the semantic layer of the connection: sources of its manifest
     are changed, not repeated. `dialect` is the sqlglot dialect of the SQL to write: by default that of the model, or
@@ -105,7 +105,7 @@ def _ends(item: Item) -> tuple[Any, Any]:
 
 
 def _several(items: list[Item]) -> set[tuple[Any, Any]]:
-    """Return the pairs of datasets that have more than one relationship in the same direction."""
+    """Return the pairs of datasets with more than one relationship in the same direction."""
     seen: set[tuple[Any, Any]] = set()
     several: set[tuple[Any, Any]] = set()
     for item in items:
@@ -153,12 +153,12 @@ def _add_unique(item: Item, draft: SourceDraft, report: Report) -> None:
         if found is not None and names != list(draft.grain):
             draft.column(found).extra["tests"] = {"osi": ["unique"]}
         elif names != list(draft.grain):
-            why = "a ktx source has a single grain and no further keys of several columns"
+            why = "a ktx source has a single grain and no further composite keys"
             report.dropped(f"unique key {', '.join(names)} of `{draft.name}`", why, item.at("unique_keys"))
 
 
 def extended(item: Item, what: str, report: Report) -> dict[str, Any]:
-    """Return the facts of the ktx extension. Other extensions are reported as dropped."""
+    """Return the facts in the ktx extension. Other extensions are reported as dropped."""
     facts, others = read_extension(item.value("custom_extensions"))
     if others:
         report.dropped(f"`custom_extensions` of {what}", _OTHER_TOOL, item.at("custom_extensions"))
@@ -203,7 +203,7 @@ def with_context(
 
 
 def expression_of(item: Item, dialect: str) -> str:
-    """Return the expression of a field or metric for a dialect, or its ANSI expression.
+    """Return a field's or metric's expression for a dialect, or its ANSI expression.
 
     Raises `KtxError` if neither exists or the ANSI expression cannot be parsed.
     """
@@ -271,7 +271,7 @@ def _text_fact(facts: Mapping[str, Any], key: str) -> str | None:
 
 
 def _kind(item: Item, facts: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """Return the ktx type of a field and whether it is a time dimension."""
+    """Return a field's ktx type, and whether it is a time dimension."""
     datatype = item.text("datatype")
     dimension = item.item("dimension")
     stated = dimension.values.get("is_time") if dimension else None
@@ -297,7 +297,7 @@ def _set_facts(column: ColumnDraft, facts: Mapping[str, Any], kind: str | None, 
 
 
 def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Report, *, aliased: bool) -> None:
-    """Add a relationship as a join of the dataset on its many side.
+    """Add a relationship as a join from the dataset on its many side.
 
     If `aliased` is true, the name of the relationship becomes the alias of the join.
     """
@@ -306,7 +306,7 @@ def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Repo
     one, other = drafts.get(item.text("from") or ""), drafts.get(item.text("to") or "")
     own, its = item.words("from_columns"), item.words("to_columns")
     if one is None or other is None or not own or len(own) != len(its):
-        why = "a dataset was not imported, or the numbers of columns on both sides differ"
+        why = "a dataset was not imported, or the two sides have different numbers of columns"
         report.dropped(what, why, item.place)
         return
     result = [(one.require(left), other.require(right)) for left, right in zip(own, its, strict=True)]
@@ -370,7 +370,7 @@ def _add(
 
 
 def _owners(names: Read, drafts: Mapping[str, SourceDraft], facts: Mapping[str, Any]) -> list[SourceDraft]:
-    """Return the candidate datasets of a metric: the one that ktx exported it from, then those that it uses."""
+    """Return the candidate datasets for a metric: the one that ktx exported it from, then those that it uses."""
     source = facts.get("source")
     named = [source] if isinstance(source, str) else []
     named += [parts[-2] for parts in (*names.columns, *names.outside) if len(parts) > 1]
@@ -427,7 +427,7 @@ def extension(facts: Mapping[str, Any]) -> list[dict[str, str]] | None:
 
 
 def read_extension(value: Any) -> tuple[dict[str, Any], bool]:
-    """Return the facts of the ktx extension, and whether there are other extensions."""
+    """Return the facts in the ktx extension, and whether there are other extensions."""
     facts: dict[str, Any] = {}
     others = False
     for each in value if isinstance(value, list) else ():
