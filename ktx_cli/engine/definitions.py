@@ -243,7 +243,8 @@ def check_definitions(
 ) -> tuple[BrokenDefinition, ...]:
     """Return the definitions that a run broke, and warn about older errors; without `write`, warn about both.
 
-    Databases whose definitions did not change are not read. A check that fails is a warning.
+    Definitions with uncommitted edits count, too. Databases whose definitions did not change are not read. A check that
+    fails is a warning.
     """
     layout, config = plan.layout, plan.config
     try:
@@ -252,6 +253,9 @@ def check_definitions(
         touched = [each for each, folder in folders if any(path.startswith(folder) for path in changed)]
         fresh = tuple(broken for each in touched for broken in newly_broken(plan.layers, base, workspace, each))
         now = keep_broken(layout, config, lambda: plan.layers) if write else broken_now(layout, config)
+        doubtful = touched if not write else {each.connection for each in _others(now, fresh)}.intersection(touched)
+        edited = _broken_working_files(plan, base, workspace, sorted(doubtful))
+        fresh = _sorted((*fresh, *_others(edited, fresh)))
     except Exception as error:
         if ends_more(error) and not isinstance(error, KtxError):
             raise
@@ -260,11 +264,33 @@ def check_definitions(
         hint = error.hint if isinstance(error, KtxError) else Command("sl", "validate", "--no-data", "--debug")
         plan.warn(ResultWarning("definitions_not_checked", f"definitions were not checked: {why}", hint=hint))
         return ()
-    known = {each.identity for each in fresh}
     if not write:
         _warn(plan, fresh, "no longer compile")
-    _warn(plan, [each for each in now if each.identity not in known], "do not compile")
+    _warn(plan, _others(now, fresh), "do not compile")
     return fresh if write else ()
+
+
+def _broken_working_files(
+    plan: RunPlan, base: Tree, workspace: Workspace, connections: Sequence[str]
+) -> tuple[BrokenDefinition, ...]:
+    """Return the definitions, including uncommitted ones, that compile in the working files without a run's changes."""
+    if not connections:
+        return ()
+    from ktx_cli.project import Workspace
+
+    before, after = (Workspace(WorkingTree(plan.layout.root)) for _ in range(2))
+    for path in workspace.changes():
+        old, new = base.read(path), workspace.read(path)
+        if before.read(path) in (old, new):  # otherwise the run skipped the file
+            before.apply({path: old})
+            after.apply({path: new})
+    return tuple(broken for each in connections for broken in newly_broken(plan.layers, before, after, each))
+
+
+def _others(broken: Iterable[BrokenDefinition], known: Iterable[BrokenDefinition]) -> list[BrokenDefinition]:
+    """Return the definitions that are not among the known ones."""
+    identities = {each.identity for each in known}
+    return [each for each in broken if each.identity not in identities]
 
 
 def _warn(plan: RunPlan, broken: Sequence[BrokenDefinition], verb: str) -> None:

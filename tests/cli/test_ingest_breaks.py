@@ -100,6 +100,25 @@ def test_the_run_that_breaks_them_ends_with_7_and_names_them(ktx: Run, project: 
     assert (fixed.code, [each["code"] for each in fixed.envelope["warnings"]]) == (0, [])
 
 
+def test_uncommitted_definitions_count_and_those_that_never_compiled_do_not(ktx: Run, project: Path) -> None:
+    more = "  - name: mean\n    expr: avg(Total)\n  - name: wrong_too\n    expr: avg(Totals)\nsegments:"
+    (project / FILE).write_text(LAYER.replace("segments:\n  - name: big", f"{more}\n  - name: big"))
+    other = "semantic-layer/chinook/Customer.yaml"
+    (project / other).write_text("name: Customer\nmeasures:\n  - name: countries\n    expr: count(distinct Country)\n")
+    rename(project)
+    change(project, "ALTER TABLE Customer RENAME COLUMN Country TO Land")
+    names = ["Customer.countries", "Invoice.revenue", "Invoice.average", "Invoice.large", "Invoice.mean", "Invoice.big"]
+    dry = ktx("ingest", "--dry-run", "--json")
+    assert [each["name"] for each in dry.envelope["warnings"][0]["definitions"]] == names
+    answer = ktx("ingest", "--no-input", "-q", "--json")
+    assert answer.code == 7
+    assert git(project, "status", "-s", "semantic-layer").splitlines() == [f" M {FILE}", f"?? {other}"]
+    assert [each["name"] for each in answer.data["broken"]] == names
+    assert f"Invoice.mean ({FILE}:14)" in answer.envelope["error"]["message"]
+    later = ktx("ingest", "--json")
+    assert (later.code, later.data["broken"]) == (0, [])
+
+
 def test_a_table_that_goes_takes_the_measures_of_its_source_along(ktx: Run, project: Path) -> None:
     change(project, "DROP TABLE Invoice")
     answer = ktx("ingest", "--json")
