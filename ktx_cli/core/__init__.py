@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         one_line_typed,
         plural,
         shell_words,
+        without_tables,
     )
     from ktx_cli.core.values import (
         NumberFormat,

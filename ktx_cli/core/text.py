@@ -85,6 +85,37 @@ def counted(found: Mapping[str, int]) -> str:
     return ", ".join(named) or "none"
 
 
+_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
+"""The line below the header of a Markdown table."""
+
+
+def without_tables(text: str) -> str:
+    """Return Markdown with each table as one line, such as `placed: not yet shipped; returned: sent back`."""
+    if "|" not in text:
+        return text
+    lines, found = text.splitlines(), list[str]()
+    place = 0
+    while place < len(lines):
+        if place + 1 < len(lines) and "|" in lines[place] and _RULE.fullmatch(lines[place + 1]):
+            end = place + 2
+            while end < len(lines) and "|" in lines[end]:
+                end += 1
+            found.append("; ".join(filter(None, map(_table_row, lines[place + 2 : end]))))
+            place = end
+        else:
+            found.append(lines[place])
+            place += 1
+    return "\n".join(found)
+
+
+def _table_row(line: str) -> str:
+    """Return the cells of a row as `first: second, third`."""
+    row = [each.strip().replace("\\|", "|") for each in re.split(r"(?<!\\)\|", line.strip().removeprefix("|"))]
+    first, *others = row
+    rest = ", ".join(filter(None, others))
+    return f"{first}: {rest}" if first and rest else first or rest
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """Return `text` on one line, with control characters blanked, truncated to `limit` characters."""
     flat = re.sub(r"\s+", " ", _CONTROL.sub(" ", text)).strip()

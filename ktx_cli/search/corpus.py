@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_line, plural
+from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_line, plural, without_tables
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
 from ktx_cli.scan import SearchTexts, read_search_texts, search_texts_path, snapshot_path
 from ktx_cli.search.explanations import mention
@@ -376,7 +376,8 @@ def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:
 
 def _document(shown: VisibleModel, kind: str, id: str, summary: str, fields: tuple[Field, ...]) -> Document:
     filled = tuple(each for each in fields if each.text)
-    return Document(kind, id, shown.model.connection, one_line(summary, _SUMMARY), filled, KINDS.index(kind))
+    short = one_line(without_tables(summary), _SUMMARY)
+    return Document(kind, id, shown.model.connection, short, filled, KINDS.index(kind))
 
 
 def digest_of(document: Document) -> bytes:

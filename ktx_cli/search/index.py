@@ -165,7 +165,7 @@ def _singular(word: str) -> str:
     return word if word.endswith(("us", "ss", "is")) else word[:-1]
 
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Version of the tables, stems and document contents. An index of another version is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}

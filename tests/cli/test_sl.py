@@ -259,6 +259,18 @@ def test_reading_a_source(ktx: Run, layer: Path) -> None:
     assert "measure\texpr\tspecial\tdescription" in out
 
 
+def test_tables_in_descriptions_are_one_line(ktx: Run, layer: Path) -> None:
+    orders = layer / "semantic-layer" / "warehouse" / "orders.yaml"
+    table = '"State:\\n\\n| status | meaning |\\n|---|---|\\n| placed | not shipped |\\n| lost | written off |"'
+    text = orders.read_text().replace("description: Every order of a customer", f"description: {table}")
+    orders.write_text(text.replace("{name: customer_id,", f"{{name: customer_id, description: {table},"))
+    shown = "State: placed: not shipped; lost: written off"
+    out = ktx("sl", "read", "orders").out
+    assert f"description: {shown}\n" in out and f"customer_id\tnumber\t{shown}\n" in out
+    assert ktx("sl", "list").out.splitlines()[2].endswith(f"\t{shown}")
+    assert f"orders.customer_id\t{shown}\t" in ktx("search", "status written off").out
+
+
 def test_labels_and_synonyms_are_shown_and_searched(ktx: Run, layer: Path) -> None:
     orders = layer / "semantic-layer" / "warehouse" / "orders.yaml"
     text = orders.read_text()

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.core.text import counted, did_you_mean, file_stem, listing, nearest_values, one_line, plural
+from ktx_cli.core.text import (
+    counted,
+    did_you_mean,
+    file_stem,
+    listing,
+    nearest_values,
+    one_line,
+    plural,
+    without_tables,
+)
 
 
 @pytest.mark.table(
@@ -50,6 +59,20 @@ def test_one_line_takes_the_teeth_out(evil: str) -> None:
 
 def test_one_line_cuts() -> None:
     assert one_line("x" * 20, 10) == "x" * 9 + "…"
+
+
+@pytest.mark.table(
+    ("markdown", "shown"),
+    [
+        ("| status | meaning |\n|---|---|\n| placed | just placed |\n| lost | |", "placed: just placed; lost"),
+        ("State:\n\na | b | c\n:--|:-:|--\nx | y | a\\|b\n\nEnd.", "State:\n\nx: y, a|b\n\nEnd."),
+        ("|only|\n|---|\n|one|\n|two|", "one; two"),
+        ("a | b\nc | d", "a | b\nc | d"),
+        ("no table\n---", "no table\n---"),
+    ],
+)
+def test_without_tables(markdown: str, shown: str) -> None:
+    assert without_tables(markdown) == shown
 
 
 @pytest.mark.table(("name", "stem"), [("orders", "orders"), ("order_details", "order_details"), ("public", "public")])

@@ -20,7 +20,17 @@ from ktx_cli.cli.commands.sl_query import Connection, Internal, LeastStatus, Use
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
 from ktx_cli.cli.settings import WAIT, current_folder
-from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, UsageError, counted, one_line, plural
+from ktx_cli.core import (
+    EXIT_UNREACHABLE,
+    Command,
+    Hint,
+    ResultWarning,
+    UsageError,
+    counted,
+    one_line,
+    plural,
+    without_tables,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.accept import Acceptance, AcceptPlan, AcceptReport, WaitingDefinition
@@ -366,7 +376,7 @@ def _sources_table(sources: list[dict[str, Any]], *, shows_status: bool, several
         status = [", ".join(counted) or "-"] if shows_status else []
         cells = (*front, each["name"], each["kind"], ", ".join(each["grain"]) or "-", *numbers, *status)
         label = [each["label"] or "-"] if labelled else []
-        rows.append((*cells, *label, one_line(each["description"] or "", _SUMMARY)))
+        rows.append((*cells, *label, one_line(without_tables(each["description"] or ""), _SUMMARY)))
     return Table(columns, tuple(rows))
 
 
@@ -392,7 +402,8 @@ def _file_lines(files: list[tuple[str, str]]) -> list[str]:
 
 def _source_blocks(data: dict[str, Any]) -> list[Block]:
     facts = [("source", data["name"]), ("connection", data["connection"])]
-    facts += [(key, data[key]) for key in ("table", "sql", "description", "time") if data[key]]
+    facts += [(key, data[key]) for key in ("table", "sql") if data[key]]
+    facts += [(key, without_tables(data[key])) for key in ("description", "time") if data[key]]
     facts += [(key, _cell(data[key])) for key in _FOUND_BY if data[key]]
     facts += [("grain", ", ".join(data["grain"]) or "not declared")]
     facts += [("visibility", data["visibility"])] if data["visibility"] != "public" else []
@@ -430,7 +441,9 @@ def _questions(data: dict[str, Any]) -> list[dict[str, Any]]:
 def _part(title: str, one: str, items: list[dict[str, Any]], keys: tuple[str, ...]) -> Table:
     """Return a table of a part of a source, without empty columns."""
     used = [key for key in keys if any(item[key] for item in items)]
-    rows = tuple(tuple(_cell(item[key]) for key in used) for item in items)
+    cells = ((_cell(item[key]) if key != "description" else without_tables(item[key] or "") for key in used)
+             for item in items)  # fmt: skip
+    rows = tuple(map(tuple, cells))
     return Table(tuple([one if key == "name" else key for key in used]), rows, title)
 
 
