@@ -21,6 +21,9 @@ EXACT_INTEGER: Final = 2**53
 _NOISE: Final = Decimal("1e-9")
 """Relative deviation of a sum of floats from its column's scale that still counts as rounding."""
 
+_SUM_NOISE: Final = Decimal("1e-12")
+"""Relative deviation of a sum of floats of unknown scale that is attributed to rounding."""
+
 _NEAR: Final = 6
 """Number of digits beyond its column's after which a float near 0 is noise."""
 _MOST_DECIMALS: Final = 12
@@ -119,7 +122,7 @@ def column_format(values: Iterable[Any], style: NumberStyle | None = None) -> Nu
     if wanted.decimals is not None:
         return NumberFormat(_scale(numbers, wanted.decimals))
     if not any(isinstance(value, Decimal) for value in present) or any(isinstance(value, float) for value in present):
-        return NumberFormat()
+        return NumberFormat(None if style is None else _decimals_of_sums(numbers))
     return NumberFormat(_decimals_of(numbers))
 
 
@@ -149,6 +152,19 @@ def _decimals_of(numbers: list[Decimal]) -> int:
     """Return the decimals of exact numbers: their scale, without the zeros that a database appends to quotients."""
     scale = max((-int(each.as_tuple().exponent) for each in numbers), default=0)
     return max(0, scale if scale <= _PADDED else max(map(_own_decimals, numbers)))
+
+
+def _decimals_of_sums(numbers: list[Decimal]) -> int | None:
+    """Return the digits of floats of unknown scale if one of them has noise from adding: `67416.5099999921` has two."""
+    if all(len(each.normalize(_ROUNDING).as_tuple().digits) < FLOAT_DIGITS - 2 for each in numbers):
+        return None
+    near = (decimals for decimals in range(_PADDED + 1) if all(_is_near(each, decimals) for each in numbers))
+    return next(near, None)
+
+
+def _is_near(number: Decimal, decimals: int) -> bool:
+    """Return whether a number differs from the rounded one by no more than sums of floats do."""
+    return abs(number - _rounded(number, decimals)) <= _SUM_NOISE * abs(number)
 
 
 def _own_decimals(number: Decimal) -> int:

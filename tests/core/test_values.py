@@ -33,6 +33,11 @@ PERCENT = NumberStyle(1, computed=True, percent=100, significant=2)
         ([1.005, 2.675], NumberStyle(2), ["1.005", "2.675"]),  # these have more digits than the column is said to have
         ([Decimal("10.500")], NumberStyle(2), ["10.50"]),
         ([-1.4210854715202004e-14, 100.5], NumberStyle(2), ["0.00", "100.50"]),
+        # sums of floats whose column has no scale
+        ([67416.5099999921, 19984.0000000001, 3], NumberStyle(), ["67416.51", "19984.00", "3.00"]),
+        ([131261.7375, 99984.58], NumberStyle(), ["131261.7375", "99984.58"]),
+        ([0.3333333333333333, 67416.5099999921], NumberStyle(), ["0.333333333333333", "67416.5099999921"]),
+        ([52.520006599988, 13.404954], NumberStyle(), ["52.520006599988", "13.404954"]),
         # averages and quotients
         ([42.91574724172518, 5.0], NumberStyle(4, computed=True), ["42.9157", "5.0000"]),
         ([0.000123456, 0.00002], NumberStyle(4, computed=True), ["0.0001235", "0.0000200"]),
