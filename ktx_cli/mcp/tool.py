@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
 
 import anyio
 import anyio.to_thread
@@ -410,9 +410,34 @@ def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
 
 
 def _hint(tool: ServerTool, error: ValidationError) -> str:
-    """Return the argument that was probably meant, or else all valid arguments."""
-    unknown = [str(each["loc"][-1]) for each in error.errors() if each["type"] == "extra_forbidden"]
+    """Return the argument that was probably meant, or else all valid arguments, or the keys of an object."""
+    extra = [each["loc"] for each in error.errors() if each["type"] == "extra_forbidden"]
+    below = next((loc for loc in extra if len(loc) > 1), None)
+    known = () if below is None else _keys_of(tool.input_model, below[:-1])
+    if below is not None and known and all(loc[:-1] == below[:-1] for loc in extra):
+        return f"`{'.'.join(map(str, below[:-1]))}` takes: {listing(known, 40)}"
+    unknown = [str(loc[-1]) for loc in extra]
     near = [(each, found) for each in unknown if (found := did_you_mean(each[:100], tool.input_model.model_fields))]
     if near:
         return "; ".join(f"instead of `{each[:100]}`, did you mean `{found}`?" for each, found in near[:5])
     return f"arguments: {listing(tool.input_model.model_fields, 40) or 'none'}"
+
+
+def _keys_of(model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, ...]:
+    """Return the keys of an object in the arguments, or none if it has no fixed keys."""
+    found: type[BaseModel] = model
+    for step in loc:
+        field = found.model_fields.get(str(step))
+        if field is None:  # the position in a list, or the name of one of several models
+            continue
+        below = [each for each in _models_in(field.annotation) if each.__name__ in loc] or _models_in(field.annotation)
+        if len(below) != 1:
+            return ()
+        found = below[0]
+    return () if found is model else tuple(found.model_fields)
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for each in get_args(annotation) for model in _models_in(each)]

@@ -41,6 +41,19 @@ def test_an_argument_no_tool_has_is_an_error_that_names_it(company: Company, nam
     assert "colour" in error["message"] and error["hint"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ({"time_range": {"from": "2024-01-01", "to": "2025-01-01"}}, "`time_range` takes: start, end, last, field"),
+        ({"order_by": [{"by": "revenue"}]}, "`order_by.0.AskedOrder` takes: field, direction"),
+        ({"mesures": ["orders.revenue"]}, "instead of `mesures`, did you mean `measures`?"),
+    ],
+)
+def test_an_unknown_key_of_an_object_lists_its_keys(company: Company, arguments: dict, hint: str) -> None:
+    error = company.call("sl_query", {"measures": ["orders.revenue"], **arguments}).error
+    assert error is not None and error["hint"] == hint
+
+
 @pytest.mark.table(("name", "arguments"), READING)
 def test_every_tool_answers_within_its_schema_also_read_only_and_private(
     company: Company, name: str, arguments: dict

@@ -224,7 +224,7 @@ class Planner:
         asked = self._query.time_range
         start, end = (None, None) if asked is None else asked_range(asked, self._now)
         if start is None or end is None:
-            hint = '"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}'
+            hint = "add a start and an end (--from and --to), or compare with a fixed offset such as `1 year`"
             raise SemanticError(
                 "comparing with the previous period requires a `time_range` with `start` and `end`", hint=hint
             )
