@@ -693,7 +693,12 @@ def _check_aliases(source: Source, sources: Mapping[str, Source], report: Proble
 
 
 def _check_cardinality(source: Source, target: Source, join: Join, report: ProblemList) -> None:
-    """Warn if the to-one side is joined by columns that are not known to be unique."""
+    """Warn if the to-one side is joined by columns that are not known to be unique.
+
+    A scan that inferred a join has counted the rows.
+    """
+    if join.provenance == "inferred":
+        return
     own = {name for name, _ in join.pairs} | {condition.column for condition in join.conditions if condition.own}
     other = {name for _, name in join.pairs} | {condition.column for condition in join.conditions if not condition.own}
     sides = []

@@ -331,6 +331,12 @@ def test_joins(
         assert each.line == 11
 
 
+def test_a_scan_that_inferred_a_join_has_counted_the_rows(load: Any) -> None:
+    text = '{to: regions, on: "region_id = regions.label", relationship: one_to_one, source: SOURCE}'
+    assert check_model(load(*join(text.replace("SOURCE", "inferred")))) == []
+    assert check_model(load(*join(text.replace("SOURCE", "manual"))))
+
+
 def test_all_columns_for_want_of_a_grain_prove_nothing(load: Any) -> None:
     regions = "name: regions\ntable: regions\ncolumns: [{name: id, type: number}]\n"
     found = check_model(load(CUSTOMERS, ORDERS.split("joins:")[0], regions))
