@@ -89,7 +89,7 @@ class TerminalPrompter:
             questionary.Choice(self._fitted(choice), value=choice.value, checked=choice.value in chosen)
             for choice in choices
         ]
-        text_shown = "(Space to select, Enter to confirm)"
+        text_shown = "(Space selects, Enter confirms)"
         return list(self._ask("checkbox", question, choices=made, instruction=text_shown))
 
     def text(self, question: str, default: str, check: Check) -> str:
