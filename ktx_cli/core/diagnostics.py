@@ -251,7 +251,7 @@ class Diagnostic:
     """One sentence without a trailing full stop."""
     location: Location
     hint: Hint | None
-    """What fixes it."""
+    """How to fix the problem."""
 
     def __init__(
         self, code: str, severity: Severity, message: str, location: Location = Location(), hint: str | None = None

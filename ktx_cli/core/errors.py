@@ -250,7 +250,7 @@ class PartialError(KtxError):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the process for this error."""
+        """The process exit code for this error."""
         return EXIT_PARTIAL
 
 

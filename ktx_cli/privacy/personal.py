@@ -210,7 +210,7 @@ _STREET_WORD: Final = re.compile(
     r"|impasse|allée|calle|avenida|paseo|viale|piazza|corso|rua |laan|plein|gracht|kade",
     re.IGNORECASE,
 )
-"""Occurs in every address."""
+"""A pattern that occurs in every street address."""
 
 
 def _streets(text: str) -> Iterator[Spot]:

@@ -133,7 +133,10 @@ _TAGS = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a statement names. `columns`: (the possible tables, its name). `stars`: tables read with all columns."""
+    """The tables and columns that a statement names.
+
+    `columns`: (the possible tables, the column). `stars`: tables read with all columns.
+    """
 
     tables: frozenset[Table] = frozenset()
     columns: frozenset[tuple[frozenset[Table], str]] = frozenset()

@@ -338,12 +338,11 @@ RECORDS: Final = ("contradictions", "conflicts", "evictions", "resolutions", "fa
 
 @dataclass(frozen=True, slots=True)
 class RunDetails(Record):
-    """A run in full. `report` None: there is none, because it was killed, is still running or is too old; its `units`
+    """A run with all its details.
 
-    are then those in its events.
-
-    `artifacts`: what was written -> the raw files it comes from. `records`: what agents recorded, each with its
-    `record` (see `RECORDS`) and where it comes from in `by`.
+    `report` is None if the run was killed, is still running or is too old; `units` are then those in its events.
+    `artifacts`: written file -> the raw files it comes from. `records`: what agents recorded, each with its `record`
+    (see `RECORDS`) and its origin in `by`.
     """
 
     record: RunRecord

@@ -196,7 +196,7 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class Transcript(Record):
-    """A stored transcript. `label`: the unit, as `docs:refunds.md`, or the other purpose of the loop."""
+    """A stored transcript. `label`: the unit, such as `docs:refunds.md`, or another purpose of the loop."""
 
     label: str
     role: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")
-"""The kinds of documents. For equal scores, earlier kinds come first, which people govern."""
+"""The kinds of documents. For equal scores, earlier kinds, which people govern, come first."""
 
 GOVERNED: Final = frozenset({"source", "measure", "segment", "page"})
 """The governed kinds, which always come before values."""

@@ -44,7 +44,7 @@ _MOST_TRIED: Final = 30
 _FROM_TITLE: Final = 0.3
 _FROM_BODY: Final = 0.2
 _MOST_WEIGHT: Final = 0.3
-"""Weight of a word in those pages and passages relative to a word of the question, and the maximum."""
+"""Weight of a word in the best pages and passages relative to a word of the question, and the maximum."""
 _MEMBER: Final = 0.5
 """Weight of the best column, measure or segment of a source."""
 _VALUE_SHARE: Final = 0.5

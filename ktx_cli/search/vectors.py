@@ -28,7 +28,7 @@ TEXT_LIMIT: Final = 2000
 MANY: Final = 5_000
 """Number of vectors above which they are first compared in few dimensions."""
 SKETCH: Final = 64
-"""Number of these dimensions."""
+"""Number of dimensions for the first comparison."""
 AGAIN: Final = 20
 """Multiple of the wanted results to compare completely afterwards."""
 _SAMPLE: Final = 4_000

@@ -50,7 +50,7 @@ class DecisionState(StrEnum):
     """The state of a decision point."""
 
     OPEN = "open"
-    """Nothing settles it."""
+    """Nothing settles the point."""
     STATED = "stated"
     """A document, a dbt model or the query history states a convention that the definitions do not follow."""
     SETTLED = "settled"
@@ -85,7 +85,7 @@ class Alternative:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes measures."""
+        """Whether the reading changes measures."""
         return not (self.filter is None and self.expr is None and self.time is None)
 
 

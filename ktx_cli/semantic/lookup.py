@@ -1,7 +1,7 @@
 """Lookups across all sources of a semantic layer, such as its joins, or the sources with a given column.
 
-A query uses a handful of thousands of sources. These lookups answer everything it needs to know about the others, so
-that a layer in a store does not have to load all its sources.
+A query uses a handful of sources out of thousands. These lookups answer everything it needs to know about the others,
+so that a layer in a store does not have to load all its sources.
 """
 
 from __future__ import annotations

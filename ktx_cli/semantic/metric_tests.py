@@ -1,7 +1,7 @@
 """Run the `tests:` of sources: each is a query with an expected result.
 
 `expect` lists rows in order, `expect_value` is the single value in a single row, and `invariant` is a condition that
-every row must meet. `tolerance` is the allowed difference of numbers.
+every row must meet. `tolerance` is the allowed difference between numbers.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ class TouchedMeasure:
 
     @property
     def ref(self) -> str:
-        """Its reference."""
+        """The reference of the measure."""
         return f"{self.source.name}.{self.measure.name}"
 
 
 def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askable: bool = True) -> list[TouchedMeasure]:
     """Return the measures that a point affects, most important first.
 
-    Definitions of people precede those of other tools and proposed ones; measures of the point's source precede those
+    People's definitions precede those of other tools and proposed ones; measures of the point's source precede those
     of other sources; sums and counts precede others. Measures that are only computed from others are excluded, because
     they follow these, and so are measures that settle the point themselves. `askable` excludes measures that cannot be
     queried.

@@ -35,7 +35,7 @@ class BrokenFile:
     """A user's file that cannot be read or parsed, and what its lines that begin with a key seem to state.
 
     `names`: none without such a line, several if the text has merge markers. `tables`: the values of `table`. `own`:
-    whether a line states that it is a source of its own. `protects`: whether it seems to restrict who sees what.
+    whether a line states that it is a source of its own. `protects`: whether it seems to restrict access.
     """
 
     problem: Diagnostic
@@ -47,10 +47,10 @@ class BrokenFile:
 
 @dataclass(slots=True)
 class Files:
-    """`shards`: of the manifest. `own`: of people's, whose documents are mappings with a `name`.
+    """The files of a connection: the `shards` of its manifest, and the user's `own` files, which have a `name`.
 
-    `broken`: by path, files of people's that cannot be read. `nameless`: documents that do not say what they are about,
-    with the problem. `unlisted`: why some files were not found at all.
+    `broken`: the user's files that cannot be read, by path. `nameless`: documents that do not state their subject, with
+    the problem. `unlisted`: why some files were not found at all.
     """
 
     shards: list[SourceFile] = field(default_factory=list)
@@ -288,7 +288,7 @@ def model_of(
 class _Loader:
     """Builds a model from the files of one connection.
 
-    `barred`, `sealed`: as of the model.
+    `barred`, `sealed`: as in the model.
     """
 
     def __init__(self, files: Files, dialect: str, strays: Sequence[Stray] = ()) -> None:

@@ -102,7 +102,7 @@ class EntryFacts:
         return cls(columns, measures, tuple(joins), tuple(disabled), is_overlay)
 
     def dump(self) -> str:
-        """Return them as JSON."""
+        """Return the facts as JSON."""
         return json.dumps(astuple(self), ensure_ascii=False, separators=(",", ":"))
 
 
