@@ -57,7 +57,8 @@ class Table:
     """Rows under a header; in plain text, one tab-separated line per row, with the header first.
 
     `right`: the columns that a terminal aligns right; None aligns those with only numbers. `expanded`: a terminal shows
-    each row as a record, one value per line, as it does if the columns do not fit side by side.
+    each row as a record, one value per line, as it does if the columns do not fit side by side. `optional`: the columns
+    that a terminal leaves out if they do not fit.
     """
 
     columns: tuple[str, ...]
@@ -65,6 +66,7 @@ class Table:
     title: str | None = None
     right: frozenset[int] | None = None
     expanded: bool = False
+    optional: frozenset[str] = frozenset()
 
     @property
     def numeric(self) -> frozenset[int]:
@@ -105,6 +107,16 @@ def token_cells(usage: Usage) -> tuple[str, ...]:
 def cost_cell(usd: float | None, *, partial: bool = False) -> str:
     """Return US dollars at list prices; `partial` marks that some calls have no price."""
     return "unknown" if usd is None else f"${usd:.4f}{' +?' if partial else ''}"
+
+
+def age(seconds: int | None) -> str:
+    """Return an age in the largest unit that gives at least 2."""
+    if seconds is None:
+        return "never"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
 
 
 def render_plain(blocks: Sequence[Block]) -> str:
@@ -260,6 +272,7 @@ class _Drawing:
             yield from (" " * (names + len(_GAP)) + self._shown(line, value) for line in more)
 
     def _table(self, table: Table) -> Iterator[str]:
+        table = self._without_optional(table)
         rows = [[one_line(cell, 2000) for cell in row] for row in table.rows]
         columns = list(zip(table.columns, *rows, strict=True))
         beside = len(columns)
@@ -280,6 +293,15 @@ class _Drawing:
             styles = [cell.style if isinstance(cell, Styled) else "" for cell in given]
             yield from self._row(parts, widths, numeric, styles)
             yield from self._below(table.columns[beside:], row[beside:])
+
+    def _without_optional(self, table: Table) -> Table:
+        """Return the table without its optional columns if they do not fit."""
+        shown = [[one_line(cell, 2000) for cell in column] for column in zip(table.columns, *table.rows, strict=True)]
+        if not table.optional or self._natural(shown):
+            return table
+        kept = [place for place, name in enumerate(table.columns) if name not in table.optional]
+        rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
+        return Table(tuple(table.columns[place] for place in kept), rows, table.title, expanded=table.expanded)
 
     def _fitting(self, columns: Sequence[Sequence[str]]) -> tuple[int, list[int] | None]:
         """Return how many of the first columns fit side by side, and their widths; the remaining columns go below each

@@ -84,11 +84,19 @@ def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list
     for finding in findings:
         if quiet and finding.level in ("warn", "fail"):
             continue
-        lines += _line(finding.level.value, finding.check, finding.message, width, columns)
+        lines += _line(finding.level.value, finding.check, _with_place(finding, session), width, columns)
         if finding.level != "ok":
             lines += [f"{' ' * (_LEVEL + 2)}{runnable(fix)}" for fix in _fix(finding, session.place)]
     totals = ", ".join(f"{count} {level}" for level, count in found.counts().items() if count)
     return [*lines, totals]
+
+
+def _with_place(finding: CheckResult, session: Session) -> str:
+    """Return the message of a result, with the line that it is about in front, as `ktx lint` prints it."""
+    location, message = finding.location, finding.message
+    if location.line is None or message.startswith(str(location)):
+        return message
+    return f"{session.shown_path(str(location))}: {message}"
 
 
 def _line(level: str, check: str, message: str, width: int, columns: int | None) -> list[Line]:

@@ -23,6 +23,7 @@ from ktx_cli.core import (
     one_line,
     plural,
 )
+from ktx_cli.privacy import ValueKind
 from ktx_cli.project import transaction
 from ktx_cli.scan.committed import LinkedFiles, RemovedTexts, carried_over, has_comments, require_some_tables
 from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionReport, Source, mappings_in, updated_record
@@ -364,6 +365,35 @@ def problem_warnings(connection: str, problems: Iterable[ObjectProblem]) -> list
         of_scope[problem.what in OF_THE_SCOPE].append(problem)
     warnings = [_unreadable(connection, of_scope[False])] if of_scope[False] else []
     return [*warnings, *([_unmatched(connection, of_scope[True])] if of_scope[True] else [])]
+
+
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),(\d+)")
+
+
+def decimal_comma_warnings(connection: str, profiles: Iterable[TableProfile]) -> list[ResultWarning]:
+    """Return a warning about text columns whose values are numbers with a decimal comma: sums of them do not work."""
+    names = [
+        f"{physical_name(table.ref)}.{column.name}"
+        for table in profiles
+        for column in table.columns
+        if column.kind is ValueKind.TEXT and _has_decimal_comma(value for value, _ in column.top)
+    ]
+    if not names:
+        return []
+    shown = listing((f"`{name}`" for name in names), 3)
+    column = names[0].rpartition(".")[2]
+    hint = (
+        "add a column to the source, with type: number and "
+        f"expr: CAST(REPLACE(REPLACE({column}, '.', ''), ',', '.') AS decimal(18, 2))"
+    )
+    return [connection_warning("decimal_comma", connection, f"numbers with a decimal comma are text: {shown}", hint)]
+
+
+def _has_decimal_comma(values: Iterable[Any]) -> bool:
+    """Return whether all values are numbers with a comma, and not all of them could have thousands behind it."""
+    found = [_DECIMAL_COMMA.fullmatch(value.strip()) if isinstance(value, str) else None for value in values]
+    decimals = [len(match[1]) for match in found if match is not None]
+    return bool(decimals) and len(decimals) == len(found) and any(digits != 3 for digits in decimals)
 
 
 def comment_warnings(connection: str, shards: Mapping[str, Shard], changes: TableChanges) -> list[ResultWarning]:

@@ -23,6 +23,7 @@ from ktx_cli.scan.outcome import (
     PreviousScan,
     ScanOutcome,
     comment_warnings,
+    decimal_comma_warnings,
     plan_manifest,
     problem_warnings,
     unprofiled_warnings,
@@ -151,6 +152,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     with failures.stage(Stage.DIAGNOSTICS):
         warnings += problem_warnings(job.connection, schema.problems)
         warnings += comment_warnings(job.connection, plan.shards, plan.changes)
+        warnings += decimal_comma_warnings(job.connection, rows.profiles if rows else ())
     return ScanOutcome(
         job.connection,
         job.driver,

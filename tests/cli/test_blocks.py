@@ -74,6 +74,14 @@ def test_wide_rows_of_a_database_are_records() -> None:
     assert drawn(few, width=80)[1:] == ["a  1", "b  2"]
 
 
+def test_an_optional_column_is_left_out_where_it_does_not_fit() -> None:
+    row = ("a" * 5, "b" * 25, "c" * 10)
+    table = Table(("name", "summary", "matched on"), (row,), optional=frozenset({"matched on"}))
+    assert drawn(table, width=60)[-1].split() == list(row)
+    assert drawn(table, width=40)[-1].split() == list(row[:2])
+    assert render_plain([table]).splitlines() == ["name\tsummary\tmatched on", "\t".join(row)]
+
+
 def test_a_report_puts_what_does_not_fit_below_its_row() -> None:
     edge = "film_category.category_id->category.category_id"
     table = Table(("join", "status", "reason"), ((edge, "accepted", "every value is in the key, and the names match"),))

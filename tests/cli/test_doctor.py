@@ -133,6 +133,19 @@ def test_junit_has_a_test_case_for_each_finding(ktx: Run, project: Path, found: 
     assert ktx("doctor", "--junit", ".ktx", "--json").envelope["error"]["code"] == "storage"
 
 
+def test_a_result_about_a_line_of_a_file_begins_with_it(ktx: Run, project: Path, found: Callable[..., None]) -> None:
+    found(
+        CheckResult("config", Level.WARN, "a password", location=Location("ktx.yaml", 7)),
+        CheckResult("wiki", Level.WARN, "wiki/a.md:3: broken", location=Location("wiki/a.md", 3)),
+        CheckResult("decisions", Level.WARN, "1 open", location=Location("decisions.yaml")),
+    )
+    assert ktx("doctor").out.splitlines()[:3] == [
+        "warn  config     ktx.yaml:7: a password",
+        "warn  wiki       wiki/a.md:3: broken",
+        "warn  decisions  1 open",
+    ]
+
+
 def test_annotations_are_escaped_and_name_files_from_the_top_of_the_repository(
     ktx: Run, work: Path, project: Path, git: Git, found: Callable[..., None]
 ) -> None:

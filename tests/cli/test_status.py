@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli import blocks
-from ktx_cli.cli.commands.health import _ago
+from ktx_cli.cli.blocks import age
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
@@ -112,6 +112,14 @@ def test_hand_edits_put_the_index_behind(ktx: Run, ingested: Path) -> None:
     assert data["git"]["uncommitted"] == ["wiki/"]
     assert ktx("index").code == 0
     assert ktx("status", "--json").data["next"] is None
+
+
+def test_files_of_an_agent_client_that_are_not_committed_are_shown(ktx: Run, ingested: Path, git: Run) -> None:
+    assert ktx("agents", "install", "--target", "claude-code").code == 0
+    assert ".mcp.json" in ktx("status", "--json").data["git"]["uncommitted"]
+    git(ingested, "add", ".mcp.json", ".claude")
+    git(ingested, "commit", "-q", "-m", "agents")
+    assert ktx("status", "--json").data["git"]["uncommitted"] == []
 
 
 def test_an_agent_that_is_installed_is_shown(ktx: Run, ingested: Path) -> None:
@@ -217,7 +225,7 @@ def test_probe_and_fast_exclude_each_other(ktx: Run, ingested: Path) -> None:
     ],
 )
 def test_ages(seconds: int | None, said: str) -> None:
-    assert _ago(seconds) == said
+    assert age(seconds) == said
 
 
 def probed(ktx: Run, project: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.scan.outcome import problem_warnings
+from ktx_cli.privacy import ValueKind
+from ktx_cli.scan.outcome import decimal_comma_warnings, problem_warnings
+from ktx_cli.scan.profile.profiler import ColumnProfile, SampleMethod, TableProfile
 from ktx_cli.warehouses.port import ObjectProblem, TableRef, matches
 
 Change = Callable[..., None]
@@ -53,6 +55,26 @@ def test_warnings(problems: tuple[ObjectProblem, ...], expected: dict[str, list[
         assert warning.details["connection"] == "shop"
         assert warning.hint
         assert all(part in warning.message for part in expected[warning.code])
+
+
+@pytest.mark.table(
+    ("values", "is_named"),
+    [
+        (["12,34", "1.100,50", "-7,00"], True),
+        (["12,34", "n/a"], False),
+        (["1,100", "2,000"], False),  # these may be thousands
+        (["Berlin, Mitte"], False),
+        ([], False),
+    ],
+)
+def test_numbers_with_a_decimal_comma(values: list[str], is_named: bool) -> None:
+    column = ColumnProfile("amount", ValueKind.TEXT, len(values), top=tuple((value, 1) for value in values))
+    table = TableProfile(TableRef(None, "sales"), SampleMethod.ALL, len(values), None, False, (column,))
+    warnings = decimal_comma_warnings("shop", [table])
+    assert [each.code for each in warnings] == ["decimal_comma"] * is_named
+    if is_named:
+        assert "`sales.amount`" in warnings[0].message
+        assert "REPLACE(REPLACE(amount, '.', ''), ',', '.')" in (warnings[0].hint or "")
 
 
 @pytest.mark.parametrize("databases_only", [False, True], ids=["ingest", "scan"])

@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Styled, Table, usage_cells
+from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Styled, Table, age, usage_cells
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core import Command, UsageError, plural
 
@@ -98,7 +98,7 @@ def _databases(facts: StatusReport) -> Table:
 def _database(each: ConnectionStatus) -> tuple[str, ...]:
     counts = each.counts
     found = ("not checked", "") if each.joins is None else (str(each.joins), str(each.to_review))
-    return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, _ago(each.age_seconds))
+    return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, age(each.age_seconds))
 
 
 def _sources(facts: StatusReport) -> Table:
@@ -111,22 +111,12 @@ def _last_fetch(each: ConnectionStatus) -> tuple[str, str, str]:
     last = each.last_fetch
     if last is None:
         return "", "", "never"
-    return last.kind, f"{last.files:,}", _ago(each.fetch_age_seconds)
+    return last.kind, f"{last.files:,}", age(each.fetch_age_seconds)
 
 
 def _runs(facts: StatusReport) -> Table:
     rows = [tuple(str(run[name] or "") for name in ("run_id", "command", "status", "finished")) for run in facts.runs]
     return Table(("last runs", "command", "status", "finished"), tuple(rows))
-
-
-def _ago(seconds: int | None) -> str:
-    """Return an age in the largest unit that gives at least 2."""
-    if seconds is None:
-        return "never"
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
 
 
 Ids = list[str] | None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Table, cost_cell, usage_cells
+from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Table, age, cost_cell, usage_cells
 from ktx_cli.cli.contract import Result, Session, command, harmless
 from ktx_cli.cli.help import group
-from ktx_cli.core import listing, plural
+from ktx_cli.core import listing, now, plural
 
 if TYPE_CHECKING:
     from ktx_cli.project import Layout
@@ -42,18 +43,22 @@ def list_runs(
     found, warnings = list_runs(layout, limit)
     session.warn(*warnings)
     columns = ("run", "command", "status", "started", "seconds", "units", "tokens", "cost", "commit")
-    table = Table(columns, tuple(map(_row, found)))
+    pretty = session.settings.pretty
+    rows = tuple(_row(each, pretty=pretty) for each in found)
+    empty = frozenset(name for place, name in enumerate(columns) if not any(row[place] for row in rows))
+    table = Table(columns, rows, optional=empty)
     hint = [] if found else [first_step(layout.root, config)]
     return Result({"runs": [each.to_json() for each in found]}, [table], next_steps=hint)
 
 
-def _row(run: RunRecord) -> tuple[str, ...]:
+def _row(run: RunRecord, *, pretty: bool) -> tuple[str, ...]:
+    """Return the cells of a run; `pretty`: how long ago it started, instead of when."""
     units = ", ".join(f"{count} {status}" for status, count in sorted(run.units.items()))
     return (
         run.run_id,
         run.command,
         run.status,
-        run.started,
+        age(max(0, int((now() - datetime.fromisoformat(run.started)).total_seconds()))) if pretty else run.started,
         "" if run.seconds is None else f"{run.seconds:.1f}",
         units,
         f"{run.tokens:,}" if run.tokens else "",

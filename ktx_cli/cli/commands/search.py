@@ -171,7 +171,8 @@ def _hits_table(found: Rows, *, at_root: bool) -> Table:
         )
         for hit, values in found
     )
-    return Table((*(["connection"] if several else []), "kind", "name", "summary", "matched on"), rows)
+    columns = (*(["connection"] if several else []), "kind", "name", "summary", "matched on")
+    return Table(columns, rows, optional=frozenset({"matched on"}))
 
 
 def _shown(hit: Hit, values: Sequence[str]) -> str:

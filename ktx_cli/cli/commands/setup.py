@@ -39,7 +39,9 @@ def setup(session: Session, **values: Any) -> Result:
         return _plan(session, request)
     if not values["answers"] and not any(request.answers.steps()) and session.settings.interactive:
         if request.destination.branch is not None:
-            raise UsageError("--branch requires the answers as flags or in a file", hint=Command("setup", "--help"))
+            steps = Command("switch", "-c", request.destination.branch, program="git"), Command("setup")
+            message = "--branch requires the answers as flags or in a file, because the questions read ktx.yaml"
+            raise UsageError(message, hint=Hint("create the branch first: {} && {}", *steps))
         return _asked(session, request, tuple(values["only"] or ()))
     return _done(session, request, values)
 

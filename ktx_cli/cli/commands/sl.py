@@ -392,7 +392,7 @@ def _hits_table(hits: list[dict[str, Any]], *, several: bool) -> Table:
         )
         for hit in hits
     )
-    return Table((*columns, "summary", "matched on"), rows)
+    return Table((*columns, "summary", "matched on"), rows, optional=frozenset({"matched on"}))
 
 
 def _file_lines(files: list[tuple[str, str]]) -> list[str]:

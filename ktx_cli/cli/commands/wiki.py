@@ -417,7 +417,7 @@ def _found(session: Session, query: str, found: Found, place: Callable[[str], tu
     if not hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("wiki")])
     rows = tuple((hit.id, one_line(hit.summary, _SUMMARY), ", ".join(hit.matched_on)) for hit in found.hits)
-    return Result(data, [Table(("page", "summary", "matched on"), rows)])
+    return Result(data, [Table(("page", "summary", "matched on"), rows, optional=frozenset({"matched on"}))])
 
 
 def _found_everywhere(

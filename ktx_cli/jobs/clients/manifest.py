@@ -92,6 +92,12 @@ class Manifest(_Record):
         for install in self.installs:
             yield from install.skills
 
+    def project_files(self) -> Iterator[str]:
+        """Yield the files in the project that ktx has written to, which may be committed."""
+        for install in self.installs:
+            files = ([] if install.entry is None else [install.entry.path]) + list(install.skills)
+            yield from (path for path in files if not Path(path).is_absolute())
+
 
 def load_manifest(layout: Layout) -> Manifest:
     """Return what a project has installed; raises `StorageError` for a file that ktx did not write."""

@@ -85,13 +85,16 @@ class GitFacts(Record):
         return ", ".join((*parts, changed or "nothing uncommitted"))
 
 
-def git_facts(discover: Callable[[], Repository | None]) -> GitFacts:
-    """Ask git, without locking or writing anything; a repository that it does not open is the `problem`."""
+def git_facts(discover: Callable[[], Repository | None], installed: Sequence[str] = ()) -> GitFacts:
+    """Ask git, without locking or writing anything; a repository that it does not open is the `problem`.
+
+    `installed`: the files of agent clients in the project, which a person may commit too.
+    """
     try:
         repository = discover()
         if repository is None:
             return GitFacts()
-        changes = repository.changes(PATHS)
+        changes = repository.changes((*PATHS, *installed))
     except KtxError as error:
         return GitFacts(problem=error.message)
     top = repository.layout.top_level
@@ -140,12 +143,23 @@ def context_counts(connections: Iterable[ConnectionStatus], pages: int) -> dict[
     }
 
 
+def _installed_files(layout: Layout) -> list[str]:
+    if not layout.agents_manifest.exists():
+        return []
+    from ktx_cli.jobs.clients.manifest import load_manifest
+
+    try:
+        return list(load_manifest(layout).project_files())
+    except KtxError:  # `ktx doctor` reports it
+        return []
+
+
 def surroundings_of(context: CheckContext) -> Surroundings:
     """Collect all of it; writes nothing."""
     return Surroundings(
         index_facts(context.layout, context.loaded.config),
         embedding_facts(context),
-        git_facts(lambda: context.repository),
+        git_facts(lambda: context.repository, _installed_files(context.layout)),
         client_facts(context.layout, context.environ),
     )
 
