@@ -55,7 +55,7 @@ SCANNED = snapshot(*TABLES, *VIEWS)
 @pytest.mark.table(
     ("name", "told"),
     [
-        ("mails", "`mails` is a view that reads `customers`, which is hidden, or a column of it"),
+        ("mails", "`mails` is a view that reads `customers`, which is hidden or has a hidden column"),
         ("whole", "reads `customers`"),
         ("rows_of", "reads `customers`"),
         ("deep", "`mails` is a view that reads `customers`"),
