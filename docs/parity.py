@@ -42,7 +42,7 @@ number of requests that the server received.
   received. **tokens** are input, output, cache reads and cache writes.
 * Every request contained the system prompt and the prompt verbatim (`claude --print` puts `User: ` before the prompt).
   Claude Code adds a line before the system prompt, and a note with the date, the folder and the model.
-* Three attempts are allowed, and ktx waits for no time between them. The binary of `claude-code` keeps its own delays.
+* Three attempts are allowed, and ktx does not wait between them. The binary of `claude-code` keeps its own delays.
   If an object does not match its schema, the wording of the error comes from whichever program checks it first.
 
 ## Equal on all backends

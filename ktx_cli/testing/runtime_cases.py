@@ -337,7 +337,7 @@ DIFFERENT: Final = (
         repaired_by='{"q": "mended"}',
         differs={"session": corrected(UNFIT)},
         reason="Claude Code runs the loop itself, so ktx is not involved between the call and its tool: the "
-        "model reads the error and corrects itself in the next turn. Repair within the step is not a "
+        "model reads the error and corrects itself in the next turn. Repair within a step is not a "
         "goal there.",
         requirements=("R14", "R48", "R51"),
     ),
@@ -412,7 +412,7 @@ DIFFERENT: Final = (
         replace(RAISED, error="refusal"),
         differs=on_claude(Observed("Well then.", requests=2, usage=Usage(200, 40))),
         reason="The binary retries after one refusal, with a note that the response was stopped. The model's "
-        "output until then is not part of the result.",
+        "output up to that point is not part of the result.",
         requirements=("R52",),
     ),
     ContractCase(
