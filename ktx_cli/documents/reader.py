@@ -51,7 +51,7 @@ def read_pdf(path: str, content: bytes, pages: int | None = None) -> Content:
     return Content("\n".join(pieces), _title(reader), notes=tuple(notes))
 
 
-_OTHER_FORMAT: Final = "save it as a PDF with text, or as Markdown"
+_OTHER_FORMAT: Final = "save the document as a PDF with text, or as Markdown"
 
 
 def _opened(path: str, content: bytes) -> PdfReader:
@@ -63,7 +63,7 @@ def _opened(path: str, content: bytes) -> PdfReader:
     except Exception as error:  # A broken file can make the parser raise almost any error.
         raise _unreadable(path, error) from error
     if locked:
-        raise UnreadableDocumentError(path, "encrypted", "requires a password", "save it without a password")
+        raise UnreadableDocumentError(path, "encrypted", "requires a password", "save the file without a password")
     return reader
 
 
@@ -78,7 +78,7 @@ def _unreadable(path: str, error: Exception) -> UnreadableDocumentError:
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
     if isinstance(error, DependencyError | FileNotDecryptedError):
-        return UnreadableDocumentError(path, "encrypted", "is encrypted", "save it without encryption")
+        return UnreadableDocumentError(path, "encrypted", "is encrypted", "save the file without encryption")
     why = one_line(str(error), 120) or type(error).__name__
     return UnreadableDocumentError(path, "broken", f"is not a readable PDF: {why}", _OTHER_FORMAT)
 
@@ -164,7 +164,7 @@ def read_document(raw: RawFile, *, pages: int | None = None) -> Document:
             raw.path,
             "unknown_kind",
             "has a file type that ktx cannot read",
-            f"save it as one of {', '.join(sorted(SUFFIXES))}",
+            f"save the file as one of {', '.join(sorted(SUFFIXES))}",
         )
     content = raw.read()
     if kind == "markdown":
@@ -254,7 +254,7 @@ def _text(path: str, content: bytes) -> str:
             return _lines(content[len(mark) :].decode(encoding, "replace"))
     if b"\x00" in content[:8192]:
         raise UnreadableDocumentError(
-            path, "binary", "is not text", "save it as UTF-8, or use the correct file extension"
+            path, "binary", "is not text", "save the file as UTF-8, or use the correct file extension"
         )
     try:
         return _lines(content.decode("utf-8"))

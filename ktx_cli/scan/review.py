@@ -121,7 +121,7 @@ class AuthoredSources:
         if path in self.broken:
             raise self.broken[path]
         if any(file.path == path for files in self.files.values() for file in files):
-            message = f"{path} is about another source, but its path is where the overlay of `{source}` belongs"
+            message = f"{path} is about another source, but its path is reserved for the overlay of `{source}`"
             raise ConfigError(
                 message, hint=f"rename {path}; ktx identifies a source by the `name:` in the file, not by the file name"
             )

@@ -70,7 +70,9 @@ def _sources_at(tree: Tree, connection: str) -> dict[str, SourceTexts]:
     content = tree.read(path)
     if content is None:
         return {}
-    hint = Hint("correct it, or delete it and let the next run of {} with a model write it again", Command("ingest"))
+    hint = Hint(
+        "correct the file, or delete it and let the next run of {} with a model write it again", Command("ingest")
+    )
     try:
         document = yaml.load(content, where=path)
     except ConfigError as error:

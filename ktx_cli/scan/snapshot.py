@@ -55,7 +55,7 @@ def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
     document = yaml.load(text, where=where)
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, list):
-        raise ConfigError(f"{where} lists no files", hint="restore it from git; the next scan rewrites it")
+        raise ConfigError(f"{where} lists no files", hint="restore the file from git; the next scan rewrites it")
     return {
         str(entry["path"]): str(entry["sha256"])
         for entry in files
@@ -69,7 +69,7 @@ def read_table(content: bytes, where: str) -> Table:
         return _from_json(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"the snapshot file {where} is damaged ({type(error).__name__})"
-        raise KtxError(message, hint="restore it from git; the next scan rewrites it") from error
+        raise KtxError(message, hint="restore the file from git; the next scan rewrites it") from error
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -86,7 +86,7 @@ def parse_delivery(content: bytes | None, where: str) -> Delivery:
         states = {path: _state(value) for path, value in files.items()}
         return Delivery(states, {**owned}, str(document.get("projected", "")))
     except (AttributeError, KeyError, TypeError, ValueError):
-        message = f"{where} has an entry that is not the state of a file"
+        message = f"{where} contains an entry that is not a file state"
         raise ConfigError(message, hint=f"restore {where} from an earlier commit") from None
 
 

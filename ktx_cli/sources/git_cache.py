@@ -95,7 +95,7 @@ def parse_address(text: str, *, base: Path, where: str) -> Address:
     """
     stripped = text.strip()
     if not stripped or stripped.startswith("-") or _HELPER.match(stripped) or not stripped.isprintable():
-        raise ConfigError(f"{where} is not an address of a git repository that ktx supports", hint=_FORMS)
+        raise ConfigError(f"{where} is not a git repository address that ktx supports", hint=_FORMS)
     scheme = _SCHEME.match(stripped)
     if scheme is not None:
         return _url(stripped, scheme[1].lower(), where)

@@ -540,4 +540,4 @@ def sendable(headers: Mapping[str, str], site: Site) -> dict[str, str]:
     if all(value.isascii() and value.isprintable() for value in stripped.values()):
         return stripped
     message = f"`{site.where}.{site.credential}` contains a character that is not allowed in an HTTP header"
-    raise ConfigError(message, hint="set the credential again, without line breaks and blanks")
+    raise ConfigError(message, hint="set the credential again, without line breaks or blanks")

@@ -296,7 +296,7 @@ def digest_of(value: Any) -> str:
 def _check_apart(items: Mapping[Steps, Any]) -> None:
     for one, other in pairwise(sorted(items)):
         if is_below(other, one):
-            raise ValueError(f"{text_of(other)} is a part of {text_of(one)}: own only one of them")
+            raise ValueError(f"{text_of(other)} is part of {text_of(one)}: own only one of them")
 
 
 def _loaded(text: bytes | None, where: str) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class BaseConnector:
         catalog queries.
         """
         if of_the_user:
-            what, hint = "the statement", "narrow it with a WHERE clause or a LIMIT"
+            what, hint = "the statement", "narrow the statement with a WHERE clause or a LIMIT"
         else:
             what, hint = "reading the catalog", "retry when the server is less busy"
         return self.failure(f"{what} was stopped after {self.statement_seconds:g} seconds", hint=hint, code="timeout")
@@ -156,7 +156,7 @@ class BaseConnector:
         """Return the error for a statement that the server did not stop at its time limit."""
         return self.failure(
             f"the server did not stop the statement after {STATEMENT_SECONDS:g} seconds, so ktx closed its session",
-            hint="narrow it with a WHERE clause or a LIMIT; the server may continue with it for a while",
+            hint="narrow the statement with a WHERE clause or a LIMIT; the server may continue to run it for a while",
             code="timeout",
         )
 
@@ -175,7 +175,7 @@ class BaseConnector:
 
     def locked(self, who: str) -> SourceError:
         """Return the error for a statement that waited too long for a lock. `who`: SQL that shows the lock's holder."""
-        message = f"the object that the statement reads is {LOCKED} for more than {LOCK_SECONDS} seconds"
+        message = f"the object that the statement reads has been {LOCKED} for more than {LOCK_SECONDS} seconds"
         hint = f"retry when that session is done; to find it: {who}"
         return LockedError(message, where=self.where, hint=hint, details={"connection": self.id}, code="timeout")
 

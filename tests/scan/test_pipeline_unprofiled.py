@@ -97,7 +97,7 @@ def test_where_no_statement_is_sure_the_hint_is_the_command_that_tells_the_role(
 
 def test_what_passes_is_tried_again() -> None:
     (warning,) = warnings(
-        {"a": "the object that the statement reads is locked by another session for more than 5 seconds"}
+        {"a": "the object that the statement reads has been locked by another session for more than 5 seconds"}
     )
     assert warning.hint == "retry later with ktx scan shop"
 

@@ -75,7 +75,7 @@ def test_each_looker_connection_is_a_database() -> None:
     ("view", "what"),
     [
         (VISITS.replace("crm.visits", "crm.nothing"), "has no scanned table"),
-        (VISITS + ORDERS, "has tables of several connections: crm, shop"),
+        (VISITS + ORDERS, "has tables in several connections: crm, shop"),
     ],
 )
 def test_a_connection_that_is_no_one_database_is_named_and_not_guessed(view: str, what: str) -> None:

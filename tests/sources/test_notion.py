@@ -215,7 +215,7 @@ def test_a_root_that_is_not_shown_deletes_nothing(workspace: FakeNotion, fetch: 
     found = fetch(root_page_ids=[A, "9" * 32])
     assert (found.complete, len(found.files)) == (False, 6)
     assert found.warnings[0].code == "root_not_seen"
-    with pytest.raises(SourceError, match="can read none of the configured"):
+    with pytest.raises(SourceError, match="cannot read any of the configured"):
         fetch(root_page_ids=["9" * 32, "no id"])
 
 

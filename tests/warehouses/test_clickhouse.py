@@ -363,7 +363,7 @@ ERRORS = [
     ((60, "Unknown table expression identifier 'nope'. (UNKNOWN_TABLE)"), "query", "Unknown table", None),
     ((159, "Timeout exceeded: elapsed 30 s. (TIMEOUT_EXCEEDED)"), "timeout", "stopped after 30 seconds", "narrow"),
     ((164, "Cannot execute query in readonly mode. (READONLY)"), "read_only", "ktx only reads", "SELECT"),
-    ((396, "Limit for result exceeded. (TOO_MANY_ROWS_OR_BYTES)"), "query", "Limit for result", "narrow it"),
+    ((396, "Limit for result exceeded. (TOO_MANY_ROWS_OR_BYTES)"), "query", "Limit for result", "narrow the statement"),
     ((81, "Database shpo does not exist. (UNKNOWN_DATABASE)"), "connection", "shpo", "connections.shop.database"),
     ((473, "Locking attempt timed out. (DEADLOCK_AVOIDED)"), "timeout", "locked by another", "system.processes"),
 ]

@@ -299,17 +299,17 @@ def units(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
         large = float(profile.maximum or 0) >= _MICROS
         if plain_words(name) & _CENTS:
             yield _unit(
-                database, table, name, f"{name} holds whole numbers, and its name mentions a minor unit.", large
+                database, table, name, f"{name} contains whole numbers, and its name mentions a minor unit.", large
             )
             return
         other = next(_hundredths(database, table, name), None)
         if other is not None:
-            evidence = f"{name} holds whole numbers, about 100 times as large as {other}."
+            evidence = f"{name} contains whole numbers, about 100 times as large as {other}."
             yield _unit(database, table, name, evidence, large)
             return
         others = database.fractional_amounts(table)
         if len(others) >= 2 and (profile.distinct or 0) > 30 and float(profile.maximum or 0) >= 1_000:
-            evidence = f"{name} holds whole numbers, while amounts such as {others[0]} have decimals."
+            evidence = f"{name} contains whole numbers, while amounts such as {others[0]} have decimals."
             yield _unit(database, table, name, evidence, large)
             return
 

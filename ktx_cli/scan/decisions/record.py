@@ -134,7 +134,7 @@ def read_points(content: bytes, where: str) -> FoundPoints:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"the record {where} is damaged ({type(error).__name__})"
         raise KtxError(
-            message, hint="restore it from git, or delete it and let the next scan write it again"
+            message, hint="restore the file from git, or delete it and let the next scan write it again"
         ) from error
     message = f"{where} has format {document['format']!r}, but this ktx reads format {FORMAT}"
     raise KtxError(message, hint="update ktx, or restore the file from git")

@@ -389,7 +389,7 @@ def _damaged(where: str, problem: str) -> KtxError:
     return KtxError(
         f"the record of descriptions {where} is damaged ({problem})",
         hint=Hint(
-            "{}; or delete it and let the next scan describe all tables again",
+            "{}; or delete the file and let the next scan describe all tables again",
             Command("checkout", "--", where, program="git"),
         ),
         details={"path": where},

@@ -357,7 +357,7 @@ def error_of_call(error: Exception) -> LlmError | None:
         return error if is_of_one_call(error) else None
     if ends_more(error):
         return None
-    log.debug("a model call of the scan failed unexpectedly", exc_info=error)
+    log.debug("a model call in the scan failed unexpectedly", exc_info=error)
     hint = "rerun the command with --debug to see the traceback"
     return LlmError(unexpected(type(error).__name__), code="execution", hint=hint)
 

@@ -365,7 +365,7 @@ def _count(table: ProfiledTable) -> ProposedMeasure:
         _ALL_ROWS,
         table.key,
         f"{key[0].upper() if not table.key else key[0]}{key[1:]}{time}.",
-        f"Number of rows of {table.name}, regardless of status.",
+        f"Number of rows in {table.name}, regardless of status.",
     )
 
 

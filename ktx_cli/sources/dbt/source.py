@@ -200,7 +200,7 @@ class _Notes:
             elif text:
                 left.append(path)
         if left:
-            kept.append(f"Not summarized here, so read them whole: {listing(left, 40)}.")
+            kept.append(f"Not summarized here, so read them in full: {listing(left, 40)}.")
         return "\n".join(kept)
 
 

@@ -491,7 +491,7 @@ class Looker:
         path = f"{ROOT}/queries/run/json"
         answer = self._again(lambda: self._client.post(path, {**body, "limit": "5000"}))
         if not isinstance(answer, list) or any(not isinstance(row, dict) or "looker_error" in row for row in answer):
-            raise _odd(self._client.site, "the history of queries")
+            raise _odd(self._client.site, "the query history")
         return answer
 
     def _mapping(self, path: str) -> dict[str, Any]:

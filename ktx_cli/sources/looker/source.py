@@ -412,5 +412,5 @@ def _used(folder: str, document: Mapping[str, Any], usage: Mapping[str, Any] | N
     key = f"{document['model']}::{document['name']}" if folder == "explores" else str(document["id"])
     found = Usage.stored(usage.get(folder, {}).get(key)) or Usage()
     if found.lane is Lane.SKIP and folder != "explores":
-        return "Nobody used it in the last 30 days: only write what is documented nowhere else."
+        return "Not used in the last 30 days: only write what is not documented elsewhere."
     return f"Used in the last 30 days: at least {found.queries} queries by {found.users} people ({found.lane.value})."

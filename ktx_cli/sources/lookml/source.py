@@ -164,7 +164,7 @@ def _want(texts: Mapping[str, str], connection: str, context: ProjectContext, wa
 
 
 def _not_placed(texts: Mapping[str, str], found: list[str]) -> tuple[Fidelity, ...]:
-    why = f"its views have tables of several connections: {listing(found)}" if found else UNKNOWN_TABLE
+    why = f"its views have tables in several connections: {listing(found)}" if found else UNKNOWN_TABLE
     return tuple(Fidelity(Kind.DROPPED, f"file {path}", why, Place(path)) for path in texts)
 
 
@@ -172,7 +172,7 @@ def _no_connection(looker: str, found: list[str], files: ProjectFiles) -> Result
     models = [model.path for model in files.models if model.connection == looker]
     place = Place(models[0]) if models else Place(next(iter(files.orphans), ""))
     named = f"the Looker connection `{looker}`" if looker else "the LookML project"
-    why = f"has tables of several connections: {listing(found)}" if found else "has no scanned table"
+    why = f"has tables in several connections: {listing(found)}" if found else "has no scanned table"
     hint = "scan its database first" if not found else "give each database its own Looker connection"
     return ResultWarning("no_table", f"{place}: {named} {why}", hint=hint, path=place.path, line=place.line)
 

@@ -47,7 +47,7 @@ class MetabaseMappings(Block):
         None, "Whether to read a database, by Metabase database ID.", alias="syncEnabled", example={"1": True}
     )
     sync_mode: str = setting("ALL", "`ALL`, `ONLY` the selections, or all `EXCEPT` them.", alias="syncMode")
-    selections: MetabaseSelections = setting(MetabaseSelections, "Content to read or to exclude.")
+    selections: MetabaseSelections = setting(MetabaseSelections, "Content to read or exclude.")
     default_tag_names: list[str] = setting([], "Tags for pages created from Metabase.", alias="defaultTagNames")
 
 

@@ -311,7 +311,7 @@ def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str,
     known = listing([f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases], 10)
     example = databases[0]["id"] if databases else 1
     raise ConfigError(
-        f"`connections.{entry.id}.mappings` selects no database of this Metabase; available: {known or 'none'}",
+        f"`connections.{entry.id}.mappings` selects no database in this Metabase; available: {known or 'none'}",
         hint=Hint(
             "set `{}` to {}",
             SettingPath(f"connections.{entry.id}.mappings.databaseMappings"),

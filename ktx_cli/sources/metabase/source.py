@@ -166,7 +166,7 @@ def _notes(entry: MetabaseConnection, files: Iterable[str], cards: _Cards) -> st
     unknown = [f"{cards[path]['id']} ({cards[path]['sql']['why']})" for path in files if "why" in cards[path]["sql"]]
     lines = [f"Their tables are in: {', '.join(connections)}." if connections else ""]
     if unknown:
-        lines.append(f"The SQL of these cards is unknown, do not guess it: {listing(unknown, 10)}.")
+        lines.append(f"The SQL of these cards is unknown; do not guess it: {listing(unknown, 10)}.")
     if entry.mappings.default_tag_names:
         lines.append(f"Give pages these tags: {', '.join(entry.mappings.default_tag_names)}.")
     return "\n".join(line for line in lines if line)

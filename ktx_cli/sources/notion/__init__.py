@@ -21,8 +21,7 @@ class NotionConnection(SourceConnection):
         None, "Alias of `auth_token` from older versions.", secret=True, example="env:NOTION_TOKEN"
     )
     crawl_mode: Literal["selected_roots", "all_accessible"] = setting(
-        "selected_roots",
-        "What to read: the selected roots and everything below, or everything that the token can read.",
+        "selected_roots", "Scope: the selected roots and everything below them, or everything that the token can read."
     )
     base_url: WebAddress | None = setting(
         None, "Address of the API. Defaults to Notion's own.", example="https://api.notion.com"

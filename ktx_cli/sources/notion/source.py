@@ -124,7 +124,7 @@ class Crawl:
             )
         seen = [self._root(kind, pages.plain_id(value), value) for kind, value in named]
         if not any(seen):
-            message = "the token can read none of the configured Notion pages and databases"
+            message = "the token cannot read any of the configured Notion pages and databases"
             raise SourceError(message, hint="share them with the integration in Notion: ... > Connections")
 
     def _root(self, kind: str, root: str, written: str) -> bool:

@@ -101,9 +101,9 @@ def problems(evidence: TableUsage | QueryPattern, path: str, content: bytes) -> 
 
 EVIDENCE: Final = EvidenceForm(
     "emit_historic_sql_evidence",
-    "Say what a table is used for, or which question statements of a file ask. Pages are written from it later.",
+    "Say what a table is used for, or which question a file's statements ask. Pages are written from it later.",
     Evidence,
-    "`table_usage` for a file of a table, `pattern` for a file of patterns.",
+    "`table_usage` for a table file, `pattern` for a pattern file.",
     problems,
 )
 

@@ -205,7 +205,7 @@ class ClickHouseConnector(ServerConnector):
         if code in _REFUSED:
             return f"{message}: ktx only reads", "write a single SELECT statement", "read_only"
         if code in _TOO_LARGE:
-            return message, "narrow it with fewer columns, a WHERE clause or a LIMIT", "query"
+            return message, "narrow the statement with fewer columns, a WHERE clause or a LIMIT", "query"
         if code in _LOG_IN:
             return message, Hint("check {}", self._settings("username", "password")), "connection"
         if code == 81:

@@ -19,7 +19,7 @@ class DatabricksConnection(Database):
     )
     http_path: str | None = setting(None, "HTTP path of the SQL warehouse.", example="/sql/1.0/warehouses/abc")
     token: str | None = setting(None, "Access token.", secret=True, example="env:DATABRICKS_TOKEN")
-    catalog: str | None = setting(None, "Catalog.", example="main")
+    catalog: str | None = setting(None, "Catalog to read.", example="main")
     schemas: list[str] | None = setting(
         None, "Schemas to read. Defaults to all schemas in the catalog.", example=["mart"]
     )

@@ -32,7 +32,7 @@ SchemaOf = Callable[[str], str | None]
 PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
 """Errors besides the parser's own that it raises for unexpected input."""
 
-_TOO_DEEP: Final = "split it into smaller statements"
+_TOO_DEEP: Final = "split the statement into smaller ones"
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +384,7 @@ _CHAINED = frozenset(
     {"NOT", "DPIPE", "PLUS", "DASH", "STAR", "SLASH", "DIV", "MOD", "CARET", "AMP", "PIPE", "TILDE", "ARROW", "DARROW"}
     | {"UNION", "EXCEPT", "INTERSECT", "DCOLON", "DOT", "COLLATE"}
 )
-_HINT = "split it into smaller statements"
+_HINT = "split the statement into smaller ones"
 
 
 def require_short(sql: str) -> None:

@@ -19,7 +19,7 @@ class SnowflakeConnection(Database):
     warehouse: str | None = setting(None, "Virtual warehouse that runs the queries.", example="COMPUTE_WH")
     database: str | None = setting(None, "Database.", example="ANALYTICS")
     username: str | None = setting(None, "User.", example="KTX_READER")
-    role: str | None = setting(None, "Role.", example="KTX_READER")
+    role: str | None = setting(None, "Role to use.", example="KTX_READER")
     auth_method: Literal["password", "rsa"] = setting(
         "password", "Authentication method for the user.", alias="authMethod"
     )

@@ -437,7 +437,7 @@ class SqliteConnector(IsolatedConnector):
             ),
             "SQLITE_READONLY": (
                 "a writer died and left a journal that must be played back first",
-                f"open it once with write access: sqlite3 {self.path} 'SELECT 1'",
+                f"open the file once with write access: sqlite3 {self.path} 'SELECT 1'",
             ),
             "SQLITE_CORRUPT": ("the file is damaged", f"sqlite3 {self.path} .recover"),
         }

@@ -285,7 +285,7 @@ def require_one_reading(sql: str, where: str) -> None:
     """Raise `SourceError` (code `read_only`) for a batch that contains two parts or a word that does more than read."""
     tokens = list(_tokens(sql))
     if "" in tokens:
-        raise read_only_error(where, "a statement with an unfinished quote or a comment in a comment is")
+        raise read_only_error(where, "a statement with an unfinished quote or a nested comment is")
     while tokens and tokens[-1] == ";":
         tokens.pop()
     if ";" in tokens:

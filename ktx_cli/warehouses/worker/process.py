@@ -238,7 +238,7 @@ class WorkerProcess:
         length = int.from_bytes(self._read(pipe, 4, request), "big")
         request.left -= length
         if request.left < 0:
-            raise WireError("it is longer than it may be")
+            raise WireError("it exceeds the maximum length")
         return unpacked(self._read(pipe, length, request))
 
     def _read(self, pipe: int, size: int, request: _Request) -> bytearray:

@@ -266,7 +266,7 @@ class TimedSession:
         """Run one statement and return all its rows. Raises `EngineError`."""
         found = self.session.execute(sql, parameters, seconds=self.until - monotonic())
         if found.truncated:
-            raise EngineError(self.session.engine, "TooLarge", "the catalog is larger than ktx reads")
+            raise EngineError(self.session.engine, "TooLarge", "the catalog is larger than ktx can read")
         return found
 
 
@@ -319,7 +319,7 @@ class IsolatedConnector(base.BaseConnector):
         if error.interrupted:
             return self.timeout(of_the_user=of_the_user)
         what = "the statement" if of_the_user else "reading the catalog"
-        hint = "narrow it with a WHERE clause or a LIMIT, or build shorter texts and lists"
+        hint = "narrow the statement with a WHERE clause or a LIMIT, or build shorter strings and lists"
         if error.is_out_of_memory:
             limit = f"{process.MEMORY_BYTES / 1024**3:g} GiB"
             found = self.failure(f"{what} was stopped: it needs more memory than {limit}", hint=hint, code="query")

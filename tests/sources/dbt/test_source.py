@@ -482,7 +482,7 @@ def test_notes_have_an_end() -> None:
     )
     files = {f"models/m{index}.sql": sql for index in range(20)}
     (unit,) = units_of(files, *files).values()
-    assert len(unit.notes) < 41_500 and "Not summarized here, so read them whole: models/m" in unit.notes
+    assert len(unit.notes) < 41_500 and "Not summarized here, so read them in full: models/m" in unit.notes
     assert "and 35 more: read the file" in unit.notes
 
 

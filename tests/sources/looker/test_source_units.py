@@ -69,7 +69,7 @@ def test_a_unit_for_each_thing_that_changed_with_its_explores(snapshot: Any) -> 
     assert (second.key, second.label) == ("dashboards.1", "dashboard Dashboard 1")
     assert second.dependencies == ("explores/shop/orders.json", "folders.json", "usage.json")
     assert "at least 10 queries by 1 people (full)" in second.notes
-    assert "Nobody used it" in third.notes
+    assert "Not used in the last 30 days" in third.notes
     assert all(unit.semantic and "looker__" in unit.notes for unit in (first, second, third))
 
 
