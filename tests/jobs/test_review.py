@@ -317,7 +317,7 @@ def test_a_file_that_leaves_no_place_changes_nothing(project: Path) -> None:
     (project / ORDERS).write_text("name: orders\nsql: select 1\n")
     git(project, "add", ORDERS)
     git(project, "commit", "-qm", "our own orders")
-    with pytest.raises(ConfigError, match="source of its own"):
+    with pytest.raises(ConfigError, match="standalone source"):
         said(project, (PARCEL,), (CUSTOMER,))
     assert join_status_counts(project)[PARCEL] == "review"
 
