@@ -58,7 +58,7 @@ def index_project(
     emit: Emit = ignore_events,
     warn: Callable[[ResultWarning], object],
 ) -> Refreshed:
-    """Update the search index in its own run. Raises `BusyError` if another run holds the run lock."""
+    """Update the search index in a run of its own. Raises `BusyError` if another run holds the run lock."""
     with hold_run_lock(
         layout, run_id=new_run_id(), command=Command("index"), wait_seconds=wait_seconds, emit=emit, warn=warn
     ) as (lock, _):

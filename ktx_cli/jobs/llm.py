@@ -47,7 +47,7 @@ from ktx_cli.runs import find_run
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """The reply of a model: a text or an object, and the facts of the call."""
+    """A model's reply: a text or an object, and the facts about the call."""
 
     value: Any
     facts: CallFacts
@@ -127,7 +127,7 @@ def _model(path: Path) -> type[RootModel[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Usage sums and the dimensions that group them."""
+    """Usage sums and the dimensions by which they are grouped."""
 
     dimensions: tuple[str, ...]
     since: str | None
@@ -142,7 +142,7 @@ class UsageReport:
 
 
 def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run: str | None = None) -> UsageReport:
-    """Return the usage sums, optionally of one run. Raises `UsageError` for an invalid dimension, date or run."""
+    """Return the usage sums, optionally for one run. Raises `UsageError` for an invalid dimension, date or run."""
     layout = Layout(project_dir)
     load_config(layout.config)
     dimensions = tuple(dict.fromkeys(by))

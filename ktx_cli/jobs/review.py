@@ -1,4 +1,4 @@
-"""List, accept, reject and draw the inferred joins of a connection."""
+"""List, accept, reject and draw a connection's inferred joins."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def list_relationships(
 
 
 def _with_sources(layout: Layout, among: list[ReviewedRelationship]) -> list[ReviewedRelationship]:
-    """Return relationships whose reason names the context source, such as dbt, that declares the join, if one does."""
+    """Return relationships whose reason names the context source, such as dbt, that declares the join, if any."""
     if not any(each.status is JoinStatus.MANUAL for each in among):
         return among
     from ktx_cli.sources import declared_joins
@@ -129,7 +129,7 @@ def _with_sources(layout: Layout, among: list[ReviewedRelationship]) -> list[Rev
 
 
 def working_review(layout: Layout, connection: str) -> RelationshipReview | None:
-    """Return the relationships and decisions of a connection, or None if no scan has profiled rows."""
+    """Return a connection's relationships and decisions, or None if no scan has profiled rows."""
     return read_review(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
 
 
@@ -247,7 +247,7 @@ class Decided(Record):
 
 @dataclass(slots=True)
 class DecisionReport(Record):
-    """The decisions of a run. `commit` is None if nothing was committed. `held` lists skipped files with reasons."""
+    """The decisions in a run. `commit` is None if nothing was committed. `held` lists skipped files with reasons."""
 
     run_id: str
     project_dir: Path
@@ -538,7 +538,7 @@ def draw(
     patterns: Sequence[str] = (),
     keys_only: bool = False,
 ) -> tuple[Drawing, list[ResultWarning]]:
-    """Draw the tables of a connection, or of the only scanned one, with one of the `DIAGRAM_WRITERS`.
+    """Draw the tables of a connection, or of the only scanned connection, with one of the `DIAGRAM_WRITERS`.
 
     Raises `UsageError` for an unknown id or pattern, `NotReadyError` before the first scan or if a required Graphviz is
     missing, and `KtxError` if Graphviz fails.

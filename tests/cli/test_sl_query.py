@@ -793,13 +793,16 @@ def test_what_a_saved_measure_says(ktx: Run, layer: Path, words: list[str], entr
     ("words", "why"),
     [
         (["-m", "revenue", "-d", "shipping.title"], "it has dimensions"),
-        (["-m", "revenue"], "`sales.revenue` is a measure already"),
+        (["-m", "revenue"], "`sales.revenue` is already a measure"),
         (["-m", "sum(amount)"], "measures `revenue` and `saved` of `sales` have the same definition"),
         (["-m", "max(amount)", "-m", "min(amount)"], "it has 2 measures"),
         (["-d", "shipping.title"], "it has no measures"),
         (["-m", "max(amount)", "--from", "2024-01-01"], "it has a period"),
-        (["-m", "max(amount)", "--filter", "max(amount) > 1"], "it has a condition on results"),
-        (["-m", "max(amount)", "--having", "max(amount) > 1", "--totals"], "it has a condition on results, totals"),
+        (["-m", "max(amount)", "--filter", "max(amount) > 1"], "it filters on aggregated results"),
+        (
+            ["-m", "max(amount)", "--having", "max(amount) > 1", "--totals"],
+            "it has a filter on aggregated results, totals",
+        ),
         (["-m", "sum(amount) / count(regions)"], "it aggregates rows of several sources: regions, sales"),
         (["-m", "count(partners)", "--user-attribute", "region=EU", "--save-as", "question"], None),
         (["-m", "revenue", "-d", "shipping.title", "--limit", "1", "--order-by", "2:desc"], "it has dimensions"),
@@ -827,9 +830,7 @@ def test_any_other_query_is_saved_as_a_golden_question(
 
 def test_a_moving_period_is_saved_without_sql(ktx: Run, layer: Path) -> None:
     answer = ktx("sl", "query", "-m", "sales.revenue", "--last", "1000 years", "--save", "recent")
-    assert (
-        "in evals/recent.yaml, without SQL to compare with, because its period is another one every day" in answer.err
-    )
+    assert "in evals/recent.yaml, without SQL to compare with, because its period changes every day" in answer.err
     (case,) = yaml.load((layer / "evals" / "recent.yaml").read_bytes(), where="recent.yaml")["cases"]
     assert case == {"id": "recent", "query": {"measures": ["sales.revenue"], "time_range": {"last": "1000 years"}}}
 
@@ -840,7 +841,7 @@ def test_a_moving_period_is_saved_without_sql(ktx: Run, layer: Path) -> None:
         ([*DAMAGED, "--save", "revenue"], "`sales` already has a measure `revenue`", "another name"),
         ([*DAMAGED, "--save", "BIG"], "`sales` already has a segment `big`", "another name"),
         ([*DAMAGED, "--save", "amount"], "`sales` already has a column `amount`", "another name"),
-        ([*DAMAGED, "--save", "net-south"], "`net-south` cannot be the name of a measure", "--save net_south"),
+        ([*DAMAGED, "--save", "net-south"], "`net-south` cannot be a measure name", "--save net_south"),
         ([*DAMAGED, "--save", "a/../b", "--save-as", "question"], "cannot be the name of a golden question", "letters"),
         ([*DAMAGED, "--save", "taken", "--save-as", "question"], "already: evals/known.yaml:2", "another name"),
         ([*DAMAGED, "--save", "known", "--save-as", "question"], "already: evals/known.yaml:2", "another name"),

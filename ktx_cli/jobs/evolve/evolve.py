@@ -491,7 +491,7 @@ class _Session:
 
     @functools.cached_property
     def questions(self) -> tuple[TrialQuestion, ...]:
-        """The trial questions: queries of `evals/` with an expected answer, and questions in words."""
+        """The trial questions: queries in `evals/` with an expected answer, and questions in words."""
         layout, plan = self.request.layout, self.plan
         loaded = load_evals(layout)
         for warning in loaded.warnings:
@@ -513,7 +513,7 @@ class _Session:
 
     @functools.cached_property
     def trials(self) -> Trials:
-        """The trials that ask the questions."""
+        """The trials in which the questions are asked."""
         return Trials(self.arms, self.plan.environ, self.questions, self._asker())
 
     def _asker(self) -> AgentAsker | RecordedAsker:
@@ -583,7 +583,7 @@ class _Session:
         return in_memory(self.plan.layers)
 
     def _group_report(self, group: Group) -> GroupReport:
-        """Return the report of a group with its questions split into drafting and held-out ones."""
+        """Return the report on a group, with its questions split into drafting and held-out questions."""
         cases = {each: self._question(each).case.name for each in group.questions}
         drafting, held = split(cases.values())
         report = GroupReport(
@@ -612,12 +612,12 @@ class _Session:
 
 
 def _sees_questions(group: Group) -> bool:
-    """Whether repairs of a group are computed from the words of its drafting questions."""
+    """Whether a group's repairs are computed from the words of its drafting questions."""
     return group.kind in (GroupKind.SOURCE, GroupKind.QUESTION)
 
 
 def _changes(base: Workspace, after: Workspace) -> dict[str, bytes | None]:
-    """Return the changes of an overlay relative to a base, across any overlays in between."""
+    """Return an overlay's changes relative to a base, across any overlays in between."""
     paths = {**base.overlaid(), **after.overlaid()}
     return {path: after.read(path) for path in sorted(paths) if after.read(path) != base.read(path)}
 

@@ -1,6 +1,6 @@
 """Findings about the context: failed questions, refused queries, searches without results, broken definitions.
 
-Findings do not require a model. Texts of agents and people are screened for secrets and personal data.
+Findings do not require a model. Texts from agents and people are screened for secrets and personal data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktx_cli.warehouses import TableRef, silence_parser
 from ktx_cli.wiki import GLOBAL, check_pages, load_wiki, screened
 
 LONGEST: Final = 200
-"""Maximum characters of a text in a finding."""
+"""Maximum number of characters of a text in a finding."""
 
 _REFERENCE: Final = re.compile(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)\b")
 
@@ -39,9 +39,9 @@ class FindingKind(StrEnum):
     WRONG_ANSWER = "wrong answer"
     """A question in `evals/` has a wrong answer."""
     REFUSED_QUERY = "refused query"
-    """A query of an agent is invalid, then and now."""
+    """An agent's query is invalid, then and now."""
     CORRECTED_ANSWER = "corrected answer"
-    """A query of an agent was refused, and the agent continued with its own SQL."""
+    """An agent's query was refused, and the agent continued with its own SQL."""
     MISSED_SEARCH = "missed search"
     """A search has no results, then and now."""
 
@@ -94,7 +94,7 @@ class KnownContext:
         return given or (known[0] if known else "")
 
     def missing(self, connection: str, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the names that do not exist in the semantic layer of a connection."""
+        """Return the names that do not exist in a connection's semantic layer."""
         sources = self.model(connection).sources if connection in self.layers.dialects else {}
         found = []
         for name in names:
@@ -109,7 +109,7 @@ class KnownContext:
         return tuple(each for each in dict.fromkeys(found) if each not in written)
 
     def _written(self, connection: str) -> frozenset[str]:
-        """Return the names that the files of a connection define (`orders`, `orders.revenue`), even with errors."""
+        """Return the names that a connection's files define (`orders`, `orders.revenue`), even with errors."""
         found: set[str] = set()
         for path in own_files(self.tree, connection):
             document = document_of(self.tree.read(path), path)
@@ -177,7 +177,7 @@ def _has(source: Any, member: str) -> bool:
 def references_of(query: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the references in a semantic layer query, measures first: `orders.revenue`, `customers.country`.
 
-    Queries of agents can have any shape; invalid parts are ignored.
+    Queries from agents can have any shape; invalid parts are ignored.
     """
     found: dict[str, None] = {}
     for key in ("measures", "dimensions", "segments", "filters"):
@@ -191,7 +191,7 @@ def references_of(query: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shown_text(text: str) -> str:
-    """Return a text of people or agents on one line, screened like documents."""
+    """Return a text from people or agents on one line, screened like documents."""
     return one_line(screened(text), LONGEST)
 
 
@@ -229,7 +229,7 @@ def _of_question(known: KnownContext, question: TrialQuestion, result: TrialResu
 
 
 def broken_findings(known: KnownContext) -> Iterator[Finding]:
-    """Yield the invalid definitions of the semantic layers, and the broken references of pages."""
+    """Yield the invalid definitions in the semantic layers, and the broken references in pages."""
     for connection in sorted(known.layers.dialects):
         problems = known.layers.problems(known.tree, connection)
         errors = [each for each in problems if each.severity is Severity.ERROR and each.code != NO_CONNECTION]

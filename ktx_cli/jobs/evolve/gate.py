@@ -1,4 +1,4 @@
-"""The limits of a repair: it only changes pages and definitions, and nothing that requires a person."""
+"""The limits of a repair: it may only change pages and definitions, and nothing that requires a person."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _DEFINITION: Final = re.compile(rf"{SEMANTIC_NAME}/([^/]+)/[^_/][^/]*\.ya?ml")
 
 
 def refusals(gates: Gates, before: Workspace, after: Workspace, *, renames: bool = False) -> list[str]:
-    """Return the reasons why a repair is not allowed, or none.
+    """Return the reasons why a repair is not allowed; empty if it is allowed.
 
-    With `renames`, the repair may replace removed names in tests and in measures that follow a decision as well.
+    With `renames`, the repair may also replace removed names in tests and in measures that follow a decision.
     """
     changed = after.changes()
     foreign = [path for path in changed if not _is_context(path)]

@@ -1,4 +1,4 @@
-"""Group findings that a single decision or repair would settle. A group is drafted, tried and reviewed as a unit."""
+"""Groups findings that a single decision or repair would settle. A group is drafted, tried and reviewed as a unit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ktx_cli.semantic import DecisionPoint, DecisionState, Graph, is_touched, re
 
 
 class GroupKind(StrEnum):
-    """What the findings of a group have in common."""
+    """What the findings in a group have in common."""
 
     BROKEN = "broken"
-    """Invalid definitions of one source."""
+    """Invalid definitions in one source."""
     MISSING = "missing"
     """A missing definition."""
     DECISION = "decision"
@@ -59,7 +59,7 @@ class Group(Record):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The ids of its trial questions."""
+        """The ids of the group's trial questions."""
         return tuple(dict.fromkeys(each.question for each in self.findings if each.question))
 
 

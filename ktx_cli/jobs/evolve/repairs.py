@@ -1,6 +1,6 @@
 """Repairs without a model: follow renames in the database, restore definitions from git, and add synonyms.
 
-Repairs are computed from the structure of the database, the git history and the requests of agents, never from
+Repairs are computed from the structure of the database, the git history and agents' requests, never from
 expected rows.
 """
 
@@ -35,10 +35,10 @@ from ktx_cli.warehouses import Table, TableRef
 from ktx_cli.wiki import GLOBAL, page_path, place_of
 
 MOST_COMMITS: Final = 50
-"""Maximum number of commits of a file to search."""
+"""Maximum number of a file's commits to search."""
 
 _MOST_RESTORED: Final = 8
-"""Number of search hits of a question to match with removed definitions."""
+"""Number of search hits for a question to match with removed definitions."""
 
 _MOST_SYNONYMS: Final = 8
 _NAME: Final = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,2}")
@@ -46,7 +46,7 @@ _NAME: Final = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,2}")
 
 _APPROVALS: Final = ("status", "owner", "review_by")
 _TEXTS: Final = frozenset(("description", "descriptions", "questions", "synonyms", "label", "summary"))
-"""Keys of definitions with texts for people."""
+"""Definition keys with texts for people."""
 
 _LISTS: Final = ("measures", "segments")
 _PAGES: Final = f"{WIKI_NAME}/{GLOBAL}/"
@@ -70,7 +70,7 @@ class Repair(Record):
 
 @dataclass
 class Repairs:
-    """Computes repairs of a project from the committed context (`base`) and the history of the `repository`."""
+    """Computes a project's repairs from the committed context (`base`) and the history of the `repository`."""
 
     base: Workspace
     known: KnownContext
@@ -78,7 +78,7 @@ class Repairs:
     _files: dict[str, list[FileCommit]] = field(default_factory=dict)
 
     def of(self, group: Group, workspace: Workspace, texts: Sequence[str] = ()) -> list[Repair]:
-        """Return the repairs of a group on top of an overlay. `texts` are its drafting questions."""
+        """Return the repairs for a group on top of an overlay. `texts` are its drafting questions."""
         match group.kind:
             case GroupKind.BROKEN:
                 found = [self._renamed_table(group, workspace) or self._renamed_columns(group, workspace)]
@@ -97,7 +97,7 @@ class Repairs:
     # Renames.
 
     def _renamed_columns(self, group: Group, workspace: Workspace) -> Repair | None:
-        """Return the repair of a source whose columns were renamed in the database."""
+        """Return the repair for a source whose columns were renamed in the database."""
         source = group.subject
         renames, evidence = self._column_renames(group.connection, source, workspace)
         if not renames:
@@ -135,7 +135,7 @@ class Repairs:
         return renames, tuple(evidence)
 
     def _renamed_table(self, group: Group, workspace: Workspace) -> Repair | None:
-        """Return the repair of definitions whose table was renamed in the database."""
+        """Return the repair for definitions whose table was renamed in the database."""
         source = group.subject
         folder = f"{Layout.raw_path(group.connection, DATABASE_SOURCE)}/tables/"
         present = {path: table for path in self.base.paths(folder) if (table := _table(self.base.read(path), path))}
@@ -319,7 +319,7 @@ class Repairs:
     # Words.
 
     def _synonyms(self, group: Group, workspace: Workspace) -> Repair | None:
-        """Return the repair that adds the words that agents searched with as synonyms of a measure."""
+        """Return the repair that adds the words agents searched for as synonyms of a measure."""
         means = {each.means for each in group.findings if each.means}
         asked = (each.text for each in group.findings if each.means)
         words = list(dict.fromkeys(each for each in asked if _NAME.fullmatch(each)))
@@ -388,13 +388,13 @@ def _rename_columns(workspace: Workspace, connection: str, source: str, renames:
 
 
 def _texts(workspace: Workspace, connection: str) -> Iterator[str]:
-    """Yield the texts of the overlay files of a connection and of all pages."""
+    """Yield the texts of a connection's overlay files and of all pages."""
     for path in (*own_files(workspace, connection), *workspace.paths(_PAGES)):
         yield (workspace.read(path) or b"").decode("utf-8", "replace")
 
 
 def _rename(workspace: Workspace, connection: str, rename: Callable[[str, str], str]) -> None:
-    """Rename in all definitions of a connection. `rename` takes the source of the file and a name or SQL text."""
+    """Rename in all of a connection's definitions. `rename` takes the source of the file and a name or SQL text."""
     for path in own_files(workspace, connection):
         content = workspace.read(path) or b""
         document = document_of(content, path)

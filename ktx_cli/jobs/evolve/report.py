@@ -21,9 +21,9 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
     """The repair improves nothing, makes something worse, or is not allowed."""
     UNPROVEN = "unproven"
-    """There are too few questions to show whether it helps."""
+    """There are too few questions to show whether the repair helps."""
     UNDECIDED = "undecided"
-    """It is an open decision that a person has to make."""
+    """The group is an open decision that a person has to make."""
     NOT_DRAFTED = "not drafted"
     """There is no repair."""
     NOT_TRIED = "not tried"
@@ -78,7 +78,7 @@ class GroupReport(Record):
         return [each for each in self.repairs if each.verdict is Verdict.ACCEPTED]
 
     def settle(self) -> None:
-        """Set the verdict to the best verdict of its repairs."""
+        """Set the verdict to the best verdict among the group's repairs."""
         if not self.repairs:
             return
         best = min(self.repairs, key=lambda each: _ORDER.index(each.verdict))
@@ -91,7 +91,7 @@ _ORDER: Final = tuple(Verdict)
 
 @dataclass(frozen=True, slots=True)
 class Score(Record):
-    """The number of questions that are right in every run, and the number of questions."""
+    """The number of questions answered correctly in every run, and the number of questions."""
 
     right: int
     questions: int
@@ -104,7 +104,7 @@ class Score(Record):
 
     @property
     def share(self) -> float | None:
-        """The share of right questions, or None without questions."""
+        """The share of correct answers, or None without questions."""
         return self.right / self.questions if self.questions else None
 
     json_keys = ("right", "questions", "share")
@@ -182,7 +182,7 @@ def counted_verdicts(groups: Sequence[GroupReport]) -> str:
 
 
 def commit_message(report: GroupReport, run_id: str) -> str:
-    """Return the commit message of a group: the change, the findings, and the questions before and after."""
+    """Return the commit message for a group: the change, the findings, and the questions before and after."""
     done = report.accepted
     subject = f"ktx evolve: {'; '.join(each.summary for each in done)}"
     subject = (
@@ -215,7 +215,7 @@ def _comparison_lines(repair: TriedRepair) -> Iterator[str]:
 
 
 def shown_change(found: Comparison) -> str:
-    """Return the right answers to held-out questions before and after, such as `1 -> 3 of 4 runs`."""
+    """Return the correct answers to held-out questions before and after, such as `1 -> 3 of 4 runs`."""
     if not found.held:
         return "no held-out question"
     return f"{found.right_before} -> {found.right_after} of {plural(found.runs, 'run')}"

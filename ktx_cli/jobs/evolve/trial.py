@@ -32,7 +32,7 @@ UNIT: Final = "_evolve"
 
 
 WORDED: Final = " in words"
-"""The suffix of the id of a question in words."""
+"""The id suffix of a question in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TrialQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult(Record):
-    """The result of a question: `right` of `runs` attempts, and the `reason` of the first failure without values.
+    """The result for a question: `right` of `runs` attempts, and the `reason` for the first failure without values.
 
     `statements` are the queries to the semantic layer or the database. `shown` are the artifacts that agents saw.
     `failed` means that the query is invalid or failed.
@@ -72,7 +72,7 @@ class TrialResult(Record):
 
     @property
     def is_right(self) -> bool:
-        """Whether every attempt was right."""
+        """Whether every attempt was correct."""
         return self.right == self.runs > 0
 
 
@@ -142,7 +142,7 @@ class Trials:
 
 
 def _worded(question: TrialQuestion, attempts: Sequence[Attempt]) -> TrialResult:
-    """Return the result of a question. Unfinished attempts do not count."""
+    """Return the result for a question. Unfinished attempts do not count."""
     assert question.worded is not None
     own = [each for each in attempts if each.question == question.worded.id and each.status != ERROR]
     words = [judge(question.worded, each).word for each in own]
@@ -160,7 +160,7 @@ def _distinct(statements: Iterable[Any]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAsker:
-    """Returns the recorded attempts of a proof by context digest. It cannot ask about other contexts."""
+    """Returns the recorded attempts in a proof by context digest. It cannot ask about other contexts."""
 
     attempts: Mapping[str, Sequence[Attempt]]
 
@@ -173,7 +173,7 @@ class RecordedAsker:
 class AgentAsker:
     """Asks an agent each question `runs` times in parallel. Finished attempts are kept until the end of the run.
 
-    `earlier` are attempts of a proof of the same context, by context digest; they are reused.
+    `earlier` are attempts from a proof of the same context, by context digest; they are reused.
     """
 
     plan: RunPlan
@@ -256,7 +256,7 @@ class Comparison(Record):
 
     @property
     def is_proven(self) -> bool:
-        """Whether held-out questions prove that the change helps: a computed one, or the statistical test."""
+        """Whether held-out questions prove that the change helps: a computed question, or the statistical test."""
         better = self.improved and self.right_after > self.right_before
         return bool(better) and (self.p is None or self.p < SIGNIFICANT)
 
@@ -281,7 +281,7 @@ def compare(before: Results, after: Results, held: Collection[str]) -> Compariso
 
 
 def _worsened(before: Results, after: Results, both: Sequence[str]) -> list[str]:
-    """Return the questions that were always right and no longer are, and those that are right less often.
+    """Return the questions that no longer are always answered correctly, and those answered correctly less often.
 
     The latter count only if the questions in words together got significantly worse.
     """

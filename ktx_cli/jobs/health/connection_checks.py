@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONNECTIONS: Final = "connections"
 CONNECTION_SECONDS: Final = 50.0
-"""Time limit per connection; one that hangs does not delay the others."""
+"""Time limit per connection, so that a hanging connection does not delay the others."""
 
 _UNBOUND = {
     "superuser": "a superuser",
@@ -83,7 +83,7 @@ def _database(context: CheckContext, connection: str, entry: Database) -> list[C
 
 
 def _select_only(context: CheckContext, connection: str, entry: Database, test: ConnectionTest) -> str:
-    """Return how ktx gets a role that may only SELECT: statements for an administrator, then the setting."""
+    """Return how to give ktx a role that may only SELECT: statements for an administrator, then the setting."""
     from ktx_cli.warehouses import reader_role
 
     statements = reader_role(entry, test)
@@ -135,7 +135,7 @@ def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
 
 
 def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
-    """List the objects that the last scan could not read at all, from its report; without one, nothing is known."""
+    """List the objects that the last scan could not read at all, from its report; without one, none are known."""
     text = read_bytes(context.layout.runs / f"{scan.run_id}.json")
     if text is None:
         return []
@@ -157,7 +157,7 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
 
 
 def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckResult]:
-    """Yield what failed, and separately what the settings exclude."""
+    """Yield the failures, and separately what the settings exclude."""
     if not unread:
         return
     from ktx_cli.scan import Unsampled
@@ -189,10 +189,10 @@ HISTORY = "history"
 HISTORY_SECONDS = 50.0
 AGAIN = Command("doctor", "--only", HISTORY)
 UNREADABLE = "query_history"
-"""The code of a warning of setup."""
+"""The code of a setup warning."""
 
 WINDOW_DAYS = 1
-"""Number of days of history that are read here, whatever a run reads: some databases charge for each."""
+"""Number of days of history to read here, whatever a run reads, because some databases charge for each."""
 
 
 def check_history(context: CheckContext) -> list[CheckResult]:
@@ -214,7 +214,7 @@ def check_history(context: CheckContext) -> list[CheckResult]:
 def history_warnings(
     config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
 ) -> list[ResultWarning]:
-    """Return what prevents reading the query history of a connection; nothing if it is not enabled."""
+    """Return what prevents reading a connection's query history; empty if the history is not enabled."""
     entry = config.databases().get(connection)
     if entry is None or not (entry.context and entry.context.query_history.enabled):
         return []
@@ -236,7 +236,7 @@ def _look(context: CheckContext, connection: str, entry: Database) -> list[Check
 
 
 def _read(connection: str, entry: Database, root: Path, environ: Mapping[str, str]) -> History:
-    """Read as a run does, but fewer days."""
+    """Read the history as a run does, but fewer days."""
     from ktx_cli.sources import HistoryPlace, read_history
     from ktx_cli.warehouses import dialect_of, open_database
 

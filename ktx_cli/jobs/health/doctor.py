@@ -1,4 +1,4 @@
-"""`ktx doctor`: runs every check, repairs what needs no decision, and determines the exit code."""
+"""`ktx doctor`: runs every check, makes repairs that need no decision, and determines the exit code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AGENTS = "agents"
 
 
 def check_agents(context: CheckContext) -> list[CheckResult]:
-    """Check that what was installed into clients is unchanged and works."""
+    """Check that the files installed into clients are unchanged and work."""
     manifest = load_manifest(context.layout)
     states = list_clients(Where(context.project_dir, context.environ))
     drifted = [state for state in states if state.state not in (NOT_INSTALLED, INSTALLED)]
@@ -76,7 +76,7 @@ def _client_finding(context: CheckContext, state: ClientState, recorded: Install
 
 
 def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
-    """Return whether an entry starts just `ktx`, as shared files do, and PATH has none."""
+    """Return whether an entry starts just `ktx`, as shared files do, although it is not on PATH."""
     words = [] if recorded is None or recorded.entry is None else words_of(recorded.entry.value)
     return words[:1] == [NAME] and found_program(context.environ) is None
 
@@ -84,8 +84,8 @@ def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
 def _is_there(context: CheckContext, state: ClientState, recorded: Install | None) -> bool:
     """Return whether the client's own file contains this project.
 
-    For files elsewhere, the manifest does not prove it. It could come with a repository, but the user decides which
-    projects the clients serve.
+    For files elsewhere, the manifest does not prove it. The manifest could come with a repository, but the user decides
+    which projects the clients serve.
     """
     if state.scope is Scope.PROJECT:
         return True
@@ -100,12 +100,12 @@ def _is_there(context: CheckContext, state: ClientState, recorded: Install | Non
 
 
 def _starts_a_program(recorded: Install | None) -> bool:
-    """Return whether an installation of ours does not refer to a running server, which only the files know."""
+    """Return whether an installation of ours does not use a running server, which only the files show."""
     return recorded is not None and (recorded.entry is None or bool(words_of(recorded.entry.value)))
 
 
 def _again(context: CheckContext, state: ClientState) -> Repair:
-    """Return the repair that installs again; it skips changed parts and reports them."""
+    """Return the repair that installs again, skipping and reporting changed parts."""
 
     def repair() -> str:
         variables = sorted(secret_names(context.loaded.config))
@@ -145,7 +145,7 @@ def _running(server: ServerStatus) -> CheckResult:
 
 
 def _dead(context: CheckContext, server: ServerStatus) -> CheckResult:
-    """Report what a dead server left, and whether another program uses its port."""
+    """Report the files that a dead server left, and whether another program uses its port."""
     message = f"a dead server left {context.layout.mcp_state}: {server.problem}"
     hint: Hint = Command("mcp", "stop")
     if server.state is not None and _is_taken(server.state):
@@ -160,7 +160,7 @@ def _dead(context: CheckContext, server: ServerStatus) -> CheckResult:
 
 
 def _is_taken(state: ServerState) -> bool:
-    """Return whether a server could not listen on the address of this one."""
+    """Return whether a server could not listen on this server's address."""
     host = reached_at(state.settings.host)
     try:
         with socket.create_server((host, state.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
@@ -175,7 +175,7 @@ PROJECT = "project"
 
 @dataclass(frozen=True, slots=True)
 class Repaired(Record):
-    """A repair by `--fix`; `error`: why it failed."""
+    """A repair by `--fix`; `error`: why the repair failed."""
 
     check: str
     message: str
@@ -191,7 +191,7 @@ class Repaired(Record):
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The results by the id of their check. `problem`: why most checks could not run; `repaired`: what `--fix` did."""
+    """The results by check id. `problem`: why most checks could not run; `repaired`: what `--fix` did."""
 
     answers: dict[str, list[CheckResult]] = field(default_factory=dict)
     repaired: list[Repaired] = field(default_factory=list)
@@ -200,11 +200,11 @@ class Diagnosis:
 
     @property
     def findings(self) -> list[CheckResult]:
-        """All results, in the order of the checks."""
+        """All results, in check order."""
         return [finding for findings in self.answers.values() for finding in findings]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of results of each level."""
+        """Return the number of results at each level."""
         levels = [finding.level for finding in self.findings]
         return {level.value: levels.count(level) for level in Level}
 
@@ -240,7 +240,7 @@ def examine(
     skip: Sequence[str] = (),
     fix: bool = False,
 ) -> Diagnosis:
-    """Run the checks, or with an invalid `ktx.yaml` those that need no settings; `UsageError` for an unknown id.
+    """Run the checks or, with an invalid `ktx.yaml`, those that need no settings; `UsageError` for an unknown id.
 
     `fix`: then repair what needs no decision, and run the affected checks again.
     """
@@ -265,7 +265,7 @@ def without_project(error: NoProjectError) -> Diagnosis:
 
 
 _FORMER_IDS: Final = {"lease": "lock"}
-"""Former id of a check, which the options still accept -> its current id."""
+"""Former check id, which the options still accept -> the current id."""
 
 
 def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
@@ -281,7 +281,7 @@ def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
 
 
 def verdict(diagnosis: Diagnosis, *, strict: bool) -> KtxError | None:
-    """Return the error of the command: None, `not_ready` (only setup or authentication failed), else a failure."""
+    """Return the command's error: None, `not_ready` (only setup or authentication failed), or a failure."""
     if diagnosis.problem is not None:
         return diagnosis.problem
     wanted = (Level.FAIL, Level.WARN) if strict else (Level.FAIL,)
@@ -305,7 +305,7 @@ def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[C
 def _without_settings(
     layout: Layout, environ: Mapping[str, str], checks: Sequence[Check], error: ConfigError
 ) -> Diagnosis:
-    """Run what needs no settings, and report what is wrong with them."""
+    """Run the checks that need no settings, and report the errors in the settings."""
     context = CheckContext(layout, LoadedConfig(layout.config, KtxConfig(), (), {}), environ, live=True)
     answers = _answers(context, [check for check in checks if not check.settings])
     line = error.details.get("line")
@@ -319,7 +319,7 @@ def _without_settings(
 
 
 def _repair_all(context: CheckContext, diagnosis: Diagnosis, checks: Sequence[Check]) -> None:
-    """Repair what can be repaired, once each, and run the affected checks again."""
+    """Make each possible repair once, and run the affected checks again."""
     touched = []
     for check in checks:
         findings = [

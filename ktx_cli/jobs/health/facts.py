@@ -37,11 +37,11 @@ class ConnectionStatus:
     counts: Counts
     last_scan: LastScan | None
     secrets: CheckResult | None = None
-    """The problem with its secret references; None: they resolve."""
+    """The problem with the connection's secret references; None if they resolve."""
     last_fetch: LastFetch | None = None
     """For a context source, or the query history of a database."""
     moment: datetime = field(default_factory=now)
-    """The time of these facts."""
+    """The time at which these facts were collected."""
     disabled: bool = False
     """Whether the entry in ktx.yaml has an error, so that it is ignored."""
 
@@ -89,7 +89,7 @@ class ConnectionStatus:
 
 
 def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, ...], list[ResultWarning]]:
-    """Return every connection by id with the state of its context, and what could not be read; starts no program."""
+    """Return every connection by id with the state of its context, and the unreadable files; starts no program."""
     from ktx_cli.jobs.health.machine_checks import secrets_finding
 
     warnings: list[ResultWarning] = []
@@ -134,7 +134,7 @@ def _last(database: sqlite3.Connection) -> tuple[Mapping[str, LastScan], Mapping
 
 @dataclass(frozen=True, slots=True)
 class ClientFacts:
-    """The clients with this project, and the server; None: it was not started. `problems`: what could not be
+    """The clients with this project, and the server; None if it was not started. `problems`: what could not be
     determined.
     """
 

@@ -1,4 +1,4 @@
-"""Checks of the machine: Python, packages, SQLite, git, secrets, and the private folder with its disk."""
+"""Machine checks: Python, packages, SQLite, git, secrets, and the private folder with its disk."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_python(context: CheckContext) -> list[CheckResult]:
 
 
 def _unmet() -> Iterator[str]:
-    """Yield requirements of ktx that are not met; versions are only compared if `packaging` is installed."""
+    """Yield ktx requirements that are not met; versions are only compared if `packaging` is installed."""
     try:
         needed = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # run from its sources: no metadata about requirements
@@ -90,7 +90,7 @@ def check_extras(context: CheckContext) -> list[CheckResult]:
         command = missing_package(driver)
         if command is not None:
             used = listing(f"`{name}`" for name, entry in databases.items() if entry.driver == driver)
-            message = f"the package of the driver `{driver}` is not installed, so {used} cannot be read"
+            message = f"the package for the driver `{driver}` is not installed, so {used} cannot be read"
             findings.append(CheckResult("extras", Level.FAIL, message, command, Concern.SETUP))
     for warning in (*WAREHOUSES.problems(), *SOURCES.problems()):
         findings.append(CheckResult("extras", Level.WARN, warning.message, warning.hint, Concern.SETUP))
@@ -126,9 +126,9 @@ def check_git(context: CheckContext) -> list[CheckResult]:
 STATE, HIDDEN, WRITABLE, DISK = "state", "hidden", "writable", "disk"
 
 NEEDED_BYTES: Final = 50 << 20
-"""Free space below which a run is likely to fail: objects of git, the state database, the index."""
+"""Free space below which a run is likely to fail: git objects, the state database, the index."""
 WANTED_BYTES: Final = 500 << 20
-"""Free space below which somebody should check."""
+"""Free space below which someone should check the disk."""
 
 
 def check_state(context: CheckContext) -> list[CheckResult]:
@@ -151,7 +151,7 @@ def _closed(context: CheckContext, opened: list[Path]) -> str:
 
 
 def check_hidden(context: CheckContext) -> list[CheckResult]:
-    """Check that nothing in `.ktx` can be committed: git ignores all of it, and tracks none of it."""
+    """Check that nothing in `.ktx` can be committed: git ignores all of it and tracks none of it."""
     layout, repository = context.layout, context.repository
     if not layout.private.is_dir():
         return [CheckResult(HIDDEN, Level.OK, "does not exist yet")]
@@ -196,7 +196,7 @@ def check_disk(context: CheckContext) -> list[CheckResult]:
 
 
 def _room_for(context: CheckContext, folder: Path) -> str:
-    """Return what frees space: ktx's own caches may be deleted at any time; else what shows the usage of the disk."""
+    """Return the command that frees space by deleting ktx's own caches; else the one that shows the disk usage."""
     layout = context.layout
     own = [copies for copies in (layout.cache, layout.raw_store) if folder == context.project_dir and copies.is_dir()]
     return Command("-r", *own, program="rm") if own else Command("-h", folder, program="df")
@@ -253,7 +253,7 @@ def check_secrets(context: CheckContext) -> list[CheckResult]:
 
 
 def secrets_finding(context: CheckContext, connection: str, entry: Connection) -> CheckResult | None:
-    """Return what is wrong with a connection's references, or that some were not checked; None if all resolve."""
+    """Return the error in a connection's references, or that some were not checked; None if all resolve."""
     kinds = KINDS if context.live else QUIET_KINDS
     try:
         resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=kinds)

@@ -1,4 +1,4 @@
-"""Checks and their results (level, sentence, hint and repair), and running checks concurrently."""
+"""Checks and their results (level, sentence, hint and repair), and how checks run concurrently."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class Concern(StrEnum):
 
 
 Repair = Callable[[], str]
-"""Repairs the cause of a result and returns what it did; raises `KtxError`. It changes nothing of the user's."""
+"""Repairs the cause of a result and returns what was done; raises `KtxError`. It changes nothing of the user's."""
 
 TIME_LIMIT = 30.0
 """Seconds after which a check counts as failed, unless it sets its own limit."""
 
 
 AUTH_CODES: Final = frozenset({"auth", "billing", "no_backend", "isolation"})
-"""Errors that mean that a model backend denies access."""
+"""Errors which mean that a model backend denies access."""
 SETUP_CODES: Final = frozenset({"config", "not_ready", "not_supported", "secret"})
-"""Errors that mean that something is missing or misconfigured."""
+"""Errors which mean that something is missing or misconfigured."""
 
 
 def concern_of(error: KtxError) -> Concern:
@@ -86,22 +86,22 @@ class CheckResult(Record):
     hint: str | None = None
     concern: Concern = Concern.OTHER
     repair: Repair | None = field(default=None, compare=False, repr=False)
-    """The repair of `ktx doctor --fix`, None if a person has to decide."""
+    """The repair by `ktx doctor --fix`, None if a person has to decide."""
     location: Location = field(default_factory=Location)
     secret: str | None = None
-    """The setting of the secret that does not resolve."""
+    """The setting whose secret does not resolve."""
     json_keys = ("check", "level", "message", "hint", "concern")
 
     @property
     def diagnostic(self) -> Diagnostic | None:
-        """The diagnostic; None if nothing is wrong."""
+        """The diagnostic, or None if nothing is wrong."""
         severity = self.level.severity
         return None if severity is None else Diagnostic(self.check, severity, self.message, self.location, self.hint)
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """The facts that checks may use; not `live`: nothing that may take long or wait for a person."""
+    """The facts that checks may use; if not `live`, nothing that may take long or wait for a person."""
 
     layout: Layout
     loaded: LoadedConfig
@@ -115,7 +115,7 @@ class CheckContext:
 
     @functools.cached_property
     def repository(self) -> Repository | None:
-        """The repository around the project, looked up once for all checks; raises `KtxError` as `discover`."""
+        """The repository around the project, looked up once for all checks; raises `KtxError` like `discover`."""
         from ktx_cli.project import Repository
 
         return Repository.discover(self.project_dir)
@@ -128,7 +128,7 @@ class CheckContext:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check; `run` returns one or several results, within `seconds`.
+    """A named check; `run` returns one or more results within `seconds`.
 
     `live`: it opens databases or starts programs. `settings`: it needs a readable `ktx.yaml`.
     """
@@ -142,9 +142,9 @@ class Check:
 
 
 def typed(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) -> CheckResult:
-    """Return a result whose hint is a command, if it contains one or names a setting; `settings`: those of `ktx.yaml`.
+    """Return a result whose hint is a command if it contains one or names a setting; `settings`: those in `ktx.yaml`.
 
-    Other hints are unchanged: an edit, or a statement for a database. So is every hint about a line of a file.
+    Other hints are unchanged: an edit, or a statement for a database. So is every hint about a line in a file.
     """
     if not finding.hint or finding.level in (Level.OK, Level.SKIP) or finding.location.line is not None:
         return finding
@@ -170,7 +170,7 @@ def _command_for(finding: CheckResult, settings: Mapping[str, Any], project_dir:
 
 
 def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> Hint:
-    """Return the command that sets a setting of `ktx.yaml`, or its secret; the user fills in the value."""
+    """Return the command that sets a setting in `ktx.yaml`, or its secret; the user fills in the value."""
     value: Any = settings
     for name in key.split("."):
         value = value.get(name, {}) if isinstance(value, Mapping) else {}
@@ -201,7 +201,7 @@ T = TypeVar("T")
 class Task:
     """A job: the name of its result if it raises or times out, and its time limit in seconds.
 
-    `again`: the command that tries it again.
+    `again`: the command that retries it.
     """
 
     name: str
@@ -222,7 +222,7 @@ class Task:
 
 
 def in_background(ask: Callable[[], T]) -> Future[T]:
-    """Run it while other work is done, in a daemon thread, so that a call that hangs cannot keep the process alive."""
+    """Run the job while other work is done, in a daemon thread, so that a hanging call does not block exit."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -253,7 +253,7 @@ def _outcome(work: Task, future: Future[list[CheckResult]], started: float) -> l
 def failed(
     name: str, error: KtxError, concern: Concern | None = None, *, where: str = "", level: Level = Level.FAIL
 ) -> CheckResult:
-    """Return the result for an error of a check; `where` prefixes its message."""
+    """Return the result for an error in a check; `where` prefixes its message."""
     secret = error.details.get("setting") if "reference" in error.details else None
     message = f"{where}: {error.message}" if where else error.message
     return CheckResult(name, level, message, error.hint, concern or concern_of(error), secret=secret)

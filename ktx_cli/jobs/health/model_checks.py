@@ -1,4 +1,4 @@
-"""Facts and checks of the model backends: settings, the local session, probes, embeddings."""
+"""Facts about model backends and their checks: settings, the local session, probes, embeddings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SessionFacts(Record):
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts(Record):
-    """A backend's model, its roles, and the time of its last probe; None: never.
+    """A backend's model, its roles, and the time of its last probe; None if it was never probed.
 
     `unset`: what is missing or wrong in its settings, None if nothing is.
     """
@@ -48,7 +48,7 @@ class ModelFacts(Record):
 
     @property
     def serves(self) -> str:
-        """The backend and model with its roles, in a few words."""
+        """The backend and model with their roles, in a few words."""
         return f"{self.ref} ({listing(self.roles, 6)})"
 
     json_keys = ("backend=ref.backend", "model=ref.model", "roles", "level=finding.level", "last_probe=last")
@@ -88,7 +88,7 @@ Ask = Callable[[], SessionFacts | None]
 
 
 def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()) -> LlmFacts:
-    """Return what is known of every configured backend; `fresh`: the results of current probes."""
+    """Return what is known about every configured backend; `fresh`: the results of current probes."""
     config = context.loaded.config
     backend = config.llm.provider.backend
     try:
@@ -103,7 +103,7 @@ def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()
 
 
 def ask_session(context: CheckContext) -> SessionFacts | None:
-    """Ask the local binary whether anybody is signed in, once, if a role needs it; no model is called."""
+    """Ask the local binary once whether anybody is signed in, if a role needs it; no model is called."""
     backend = _claude_backend(context.loaded.config)
     if backend is None:
         return None
@@ -124,7 +124,7 @@ def ask_session(context: CheckContext) -> SessionFacts | None:
 
 
 def unasked_session(context: CheckContext) -> SessionFacts | None:
-    """Return that the local session is unverified, if a role needs one, without asking."""
+    """Return that the local session is unverified if a role needs one, without asking."""
     if _claude_backend(context.loaded.config) is None:
         return None
     return SessionFacts("unverified", CheckResult(MODELS, Level.SKIP, UNVERIFIED, Command("status"), Concern.AUTH))
@@ -204,7 +204,7 @@ def _credentials(context: CheckContext, backend: str) -> KtxError | None:
 
 CLAUDE, PROBE = "claude", "probe"
 _AGAIN: Final = Command("-m", "pip", "install", "--force-reinstall", "claude-agent-sdk", program=sys.executable)
-"""The command that installs the binary ktx was tested with, replacing one without the required isolation."""
+"""The command that installs the binary tested with ktx, replacing one without the required isolation."""
 
 _NO_POLICY: Final = Command("config", "set", "llm.provider.claude.allow_managed_policy", "false")
 """The command that makes ktx refuse to run with an organization's own configuration."""
@@ -222,7 +222,7 @@ def check_settings(context: CheckContext) -> list[CheckResult]:
 
 
 def _honoured(finding: CheckResult, ignored: ResultWarning | None) -> CheckResult:
-    """Return the result about caching, with the command that resets settings that a backend ignores."""
+    """Return the caching result, with the command that resets settings that a backend ignores."""
     if finding.check != "prompt_caching" or ignored is None:
         return finding
     defaults = PromptCaching().model_dump(by_alias=True, mode="json")
@@ -277,7 +277,7 @@ def _backends_probed(result: ProbeResult, backend: str) -> list[CheckResult]:
 
 
 def _isolated(isolation: Mapping[str, Any]) -> str:
-    """Report how the process of a probe was started; each part was checked, else the probe would have failed."""
+    """Report how the process for a probe was started; each part was checked, or else the probe would have failed."""
     words = [
         f"{key.replace('_', ' ')}: {listing(isolation[key]) or 'none'}" for key in ("tools", "mcp_servers", "plugins")
     ]
@@ -289,7 +289,7 @@ def _isolated(isolation: Mapping[str, Any]) -> str:
 
 
 def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
-    """Return the hint: for a wrong model a command with an existing one, for a foreign binary how to replace it."""
+    """Return the hint: a command with an existing model in place of a wrong one, or how to replace a foreign binary."""
     if error.code == "isolation" and error.hint in (None, Command("doctor")):
         return _AGAIN
     if error.code == "connection" and result.ref.backend == "gateway":
@@ -307,7 +307,7 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
 
 
 def check_claude(context: CheckContext) -> list[CheckResult]:
-    """Check the local Claude Code binary, what its processes are not given, and an organization's managed settings."""
+    """Check the local Claude Code binary, what is kept from its processes, and an organization's managed settings."""
     from ktx_cli.llm import claude_host, dropped_names, managed_error, managed_files, secret_names
 
     config = context.loaded.config

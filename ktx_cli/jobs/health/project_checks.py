@@ -1,4 +1,4 @@
-"""Checks of the project that open no database: configuration, backend, context, repository, run lock."""
+"""Project checks that open no database: configuration, backend, context, repository, run lock."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ CONVENTIONS: Final = "conventions"
 """The name of the check for settings that disagree with the sources."""
 
 OLD_SECONDS: Final = 600.0
-"""git holds the lock of the index briefly, or as long as somebody edits the message of a partial commit."""
+"""git holds the index lock briefly, or for as long as somebody edits the message of a partial commit."""
 
 
 def check_config(context: CheckContext) -> list[CheckResult]:
-    """Check that `ktx.yaml` is valid; reports its warnings, and what disables a connection."""
+    """Check that `ktx.yaml` is valid; reports its warnings, and errors that disable a connection."""
     errors = [issue.to_warning() for issue in context.loaded.issues if issue.severity == "error"]
     findings = [_of_config(warning, is_error=warning in errors) for warning in context.loaded.warnings()]
     return findings or [CheckResult("config", Level.OK, "ktx.yaml is valid")]
@@ -107,7 +107,7 @@ def check_mounts(context: CheckContext) -> list[CheckResult]:
 
 
 def _mount_findings(context: CheckContext, mount: Mount) -> Iterator[CheckResult]:
-    """Yield what is important about a mounted project; run `ktx doctor` there for its own checks."""
+    """Yield the important facts about a mounted project; run `ktx doctor` there for its own checks."""
     from ktx_cli.jobs.health.search_facts import index_facts
 
     config, where = mount.config, f"mount `{mount.name}`"
@@ -236,7 +236,7 @@ def _repository(context: CheckContext) -> Repository | None:
 
 
 def _is_empty(layout: Layout, connection: str) -> bool:
-    """Return whether the last scan found no table; an unreadable snapshot says nothing."""
+    """Return whether the last scan found no table; an unreadable snapshot counts as unknown."""
     where = layout.raw_path(connection, DATABASE_SOURCE, MANIFEST)
     try:
         text = WorkingTree(layout.root).read(where)
@@ -351,7 +351,7 @@ def check_compiled(context: CheckContext) -> list[CheckResult]:
 
 
 def check_contradictions(context: CheckContext) -> list[CheckResult]:
-    """Check that contradictions between sources are decided; no result if none was ever recorded."""
+    """Check that contradictions between sources are decided; no result if none were ever recorded."""
     from ktx_cli.wiki import load_contradictions
 
     try:
@@ -373,7 +373,7 @@ def check_contradictions(context: CheckContext) -> list[CheckResult]:
 def check_decisions(context: CheckContext) -> list[CheckResult]:
     """Check that decision points are decided; with the policy `refuse`, an open one is a failure.
 
-    No values are shown, because results of checks go to CI and to agents.
+    No values are shown, because check results go to CI and to agents.
     """
     config = context.loaded.config
     recorded = [each for each in layer_ids(context.layout) if has_points(context.layout, each)]
@@ -419,7 +419,7 @@ def check_conventions(context: CheckContext) -> list[CheckResult]:
 
 
 def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]:
-    """Return the first results, and one that counts the others."""
+    """Return the first results, and a result that counts the others."""
 
     kept = list(findings[:MOST])
     if len(findings) > MOST:

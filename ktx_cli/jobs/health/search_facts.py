@@ -84,7 +84,7 @@ def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> In
 
 
 def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> dict[str, str]:
-    """Return the signatures of all units as `agent_tools.contents_of` has them, if that needs nothing loaded."""
+    """Return the signatures of all units as in `agent_tools.contents_of`, if nothing must be loaded for that."""
     signatures = dict(pages)
     layers: dict[str, dict[str, str]] = defaultdict(dict)
     for path, signature in layer_files(layout.root, SEMANTIC_NAME).items():
@@ -113,7 +113,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
 
 
 def _behind(layout: Layout, config: KtxConfig) -> tuple[str, ...]:
-    """Return what is outdated, with the code of searches: a file that was only touched is not."""
+    """Return what is outdated, with the code that searches use; a file that was only touched is not outdated."""
     from ktx_cli.search import behind, files_between, identity, open_base
 
     there = identity(layout.search_index)
@@ -132,7 +132,7 @@ EMBEDDINGS: Final = "embeddings"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingFacts(Record):
-    """`usable`: nothing that it needs is missing; `ktx doctor` checks whether it computes vectors."""
+    """The embeddings. `usable`: all requirements are met; `ktx doctor` checks whether vectors can be computed."""
 
     backend: str
     model: str | None
@@ -165,7 +165,7 @@ def embedding_facts(context: CheckContext) -> EmbeddingFacts:
 
 
 def _require(context: CheckContext) -> str:
-    """Return the model; raises `KtxError` for what is missing."""
+    """Return the model; raises `KtxError` if a requirement is missing."""
     from ktx_cli.llm import create_embedder
 
     config = context.loaded.config

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 PATHS: Final = (
     CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals", CONTRADICTIONS_NAME, DECISIONS_NAME,
 )  # fmt: skip
-"""The paths of a project that ktx reads or writes."""
+"""The project paths that ktx reads or writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class GitFacts(Record):
 
 
 def git_facts(discover: Callable[[], Repository | None], installed: Sequence[str] = ()) -> GitFacts:
-    """Ask git, without locking or writing anything; a repository that it does not open is the `problem`.
+    """Ask git, without locking or writing anything; a repository that git does not open is the `problem`.
 
     `installed`: the files of agent clients in the project, which a person may commit too.
     """
@@ -117,7 +117,7 @@ class Surroundings:
 
     @property
     def next_command(self) -> str | None:
-        """The command that updates the index, None if it is up to date."""
+        """The command that updates the index, or None if the index is up to date."""
         return None if self.index.state == "current" else FIX
 
     def to_json(self, connections: Iterable[ConnectionStatus]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _installed_files(layout: Layout) -> list[str]:
 
 
 def surroundings_of(context: CheckContext) -> Surroundings:
-    """Collect all of it; writes nothing."""
+    """Collect all facts; writes nothing."""
     return Surroundings(
         index_facts(context.layout, context.loaded.config),
         embedding_facts(context),
@@ -178,14 +178,14 @@ AFTER: Final = {
 READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, under the same names as in `ktx doctor`."""
 BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lock": check_run_lock}
-"""Checks that are shown but do not decide."""
+"""Checks that are shown but do not decide readiness."""
 COMPILED: Final = {
     SEMANTIC: check_compiled,
     CONTRADICTIONS: check_contradictions,
     DECISIONS: check_decisions,
     CONVENTIONS: check_conventions,
 }
-"""Shown but do not decide: the results of the last run, which `ktx doctor` computes anew, and open decisions."""
+"""Shown but not decisive: the results of the last run, which `ktx doctor` computes anew, and open decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class StatusReport:
 
     @property
     def readiness(self) -> Readiness:
-        """`ready`: nothing that a run or an agent needs is missing; `unverified`: that was not checked (`--fast`)."""
+        """`ready`: nothing that a run or an agent needs is missing; `unverified`: what `--fast` did not check."""
         if self._failed():
             return "not_ready"
         return "ready" if self._unverified() is None else "unverified"

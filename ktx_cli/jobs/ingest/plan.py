@@ -30,10 +30,10 @@ INGEST: Final = Command("ingest")
 class IngestRequest:
     """A run to plan: its connections (none: all), its options, and the seconds to wait for another run.
 
-    `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may take.
-    `run_id`: where somebody waits for this very run; its model is then checked before anything is read.
+    `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may use.
+    `run_id`: set if somebody waits for this very run; its model is then checked before anything is read.
     `destination`: where the changes go. `begun`: the commit that the same command has made. `config`: the text of
-    `ktx.yaml`, where it is not that of the working files.
+    `ktx.yaml`, if not that of the working files.
     """
 
     project_dir: Path

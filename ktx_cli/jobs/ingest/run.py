@@ -100,7 +100,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
 
 
 def _preflight(plan: RunPlan, report: IngestReport) -> Preflight | None:
-    """Return the check whether the models respond, after checking its settings; None for a run without a model."""
+    """Return the check that the models respond, after checking its settings; None for a run without a model."""
     needed = plan.prompts is not None or not (plan.no_llm or plan.databases_only)
     if not needed and not (plan.asks_model and plan.reads_sources):
         return None
@@ -117,7 +117,7 @@ def _has_context(layout: Layout) -> bool:
 
 
 def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -> None:
-    """Do everything under the lock; the result of each step is put into the report at once."""
+    """Do all work under the lock; the result of each step is reported at once."""
     plan, base = run.plan, run.base
     with translated(plan.layout.state):
         previous = previous_scans(run.database, [target.connection for target in plan.targets])
@@ -211,7 +211,7 @@ def _keep_effects(run: LockedRun, computed: Mapping[str, Computed]) -> None:
 
 
 def _write_questions(run: LockedRun, changes: ChangeSet, models: Models) -> None:
-    """Let the model write the questions of definitions that this run scanned or changed."""
+    """Let the model write the questions for definitions that this run scanned or changed."""
     plan = run.plan
     layers = _layers_to_ask_about(plan, changes)
     if not layers:
@@ -256,7 +256,7 @@ def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, 
 
 
 def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None) -> ChangeSet:
-    """Return the changes, including those of sources, which are read and, if necessary, processed by agents."""
+    """Return the changes, including those from sources, which are read and, if necessary, processed by agents."""
     from ktx_cli.engine import keep_contradictions, write_deliveries
     from ktx_cli.sources import load_fetches
 
@@ -304,7 +304,7 @@ def _has_work(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool
 
 
 def _announce(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], database: sqlite3.Connection) -> None:
-    """Report the work of agents, and its cost in earlier runs."""
+    """Report the work for agents, and its cost in earlier runs."""
     from ktx_cli.project import StateEnrichmentStore
 
     store = StateEnrichmentStore(plan.layout, database)
@@ -333,7 +333,7 @@ def _check_end(plan: RunPlan, result: AgentResult) -> None:
 
 
 def _take_over(plan: RunPlan, report: IngestReport, workspace: Workspace, result: AgentResult) -> None:
-    """Put the accepted part of the agents' work into the overlay of the run, and report it."""
+    """Put the accepted part of the agents' work into the run's overlay, and report it."""
     from ktx_cli.engine import decided_evictions, page_warnings, reconciled_by, what_became
 
     integration, documents, warn_of = result.integration, result.documents, plan.recorder.warn_of
@@ -399,7 +399,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
 def _forecast(
     plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], is_kept: Callable[[str, str], bool]
 ) -> RunEstimate | None:
-    """Return the work of models; `is_kept`: whether an earlier run stored an answer."""
+    """Return the work for models; `is_kept`: whether an earlier run stored an answer."""
     from ktx_cli.engine import definition_demand, estimate_run
 
     asked = _layers_to_ask_about(plan, changes)
@@ -432,18 +432,18 @@ class ScanState:
     """The stores in which scans keep results for later scans."""
 
     previous: Mapping[str, PreviousScan] = field(default_factory=dict)
-    """Connection -> what its last scan stored."""
+    """Connection -> the results that its last scan stored."""
     database: sqlite3.Connection | None = None
     """The open state database; None in a dry run, which stores nothing."""
     models: Models | None = None
     answers: Answers = field(default_factory=dict)
-    """The answers of models in earlier runs, for a dry run."""
+    """The models' answers in earlier runs, for a dry run."""
 
 
 def scan_databases(
     plan: RunPlan, base: ProjectBase, state: ScanState
 ) -> Iterator[tuple[ConnectionReport, ScanOutcome | None]]:
-    """Scan the databases of a run, one after the other; the outcome of a failed one is None."""
+    """Scan a run's databases, one after the other; the outcome of a failed scan is None."""
     databases = plan.config.databases()
     targets = [target for target in plan.targets if target.connection in databases]
     for done, target in enumerate(targets, start=1):

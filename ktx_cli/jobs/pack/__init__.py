@@ -1,1 +1,1 @@
-"""Context packs: what a question needs of a project, in one text of a given size."""
+"""Context packs: the parts of a project that a question needs, in one text of a given size."""

@@ -1,4 +1,4 @@
-"""Draft the semantic layer query for a question: measures, dimensions, times and filters.
+"""Drafts the semantic layer query for a question: measures, dimensions, times and filters.
 
 The draft only matches words with names, and lists words without a match. If the semantic layer refuses the draft, the
 result has the reason instead, and SQL with the correct joins to start with.
@@ -40,11 +40,11 @@ _BESIDE_MONEY: Final = frozenset(["tax", "discount", "quantity", "qty", "units",
 _PIECES: Final = re.compile(r"\b(?:units?|quantity|pieces|items sold|stueck|menge)\b")
 _PIECE_NAMES: Final = frozenset(["quantity", "qty", "units", "unit", "pieces", "volume", "count"])
 _COUNTS: Final = 1.0
-"""Score if the rows of a source are what the question counts."""
+"""Score if the question counts the rows of a source."""
 _BY_NAME: Final = 0.8
-"""Score of a measure whose whole name is in the question."""
+"""Score for a measure whose whole name is in the question."""
 _GROUPED: Final = 0.6
-"""Penalty of a source with grouped rows for a question about a number of things."""
+"""Penalty for a source with grouped rows if the question is about a number of things."""
 _HIGHEST: Final = re.compile(r"\b(?:largest|biggest|highest|most|top|best|meisten?|groesste\w*|best-selling)\b")
 _CUT: Final = re.compile(
     r"(?:,|\s)\s*(?:by|per|for each|in each|of each|for every|in every|each|broken down by|split by|grouped by"
@@ -68,7 +68,7 @@ _OBJECT: Final = re.compile(
 _BUYING: Final = frozenset({"supplier", "vendor", "purchas", "procurement", "po", "creditor"})
 _SELLERS: Final = frozenset({"supplier", "vendor", "creditor", "po", "procurement"})
 _BOUGHT: Final = 0.9
-"""Penalty of a source about purchasing for a question about something else."""
+"""Penalty for a source about purchasing if the question is about something else."""
 _YEAR: Final = re.compile(r"\b((?:19|20)\d\d)\b")
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -310,7 +310,7 @@ class Drafter:
         return None
 
     def _telling(self) -> list[str]:
-        """Return the significant words about the measure as written."""
+        """Return the significant words about the measure, in their original spelling."""
         from ktx_cli.search import is_generic, is_stop_word, plain_words, stem
 
         words = dict.fromkeys(plain_words(self._asked))
@@ -586,7 +586,7 @@ class Drafter:
     def _conditions(self, fact: Source, expr: str) -> list[tuple[str, str]]:
         """Return the conditions for values and flags in the question, with their files.
 
-        Words that name the measure or the fact are no conditions, such as `failed payments` for `failed_payment_rate`.
+        Words that name the measure or the fact are not conditions, such as `failed payments` for `failed_payment_rate`.
         """
         from ktx_cli.search import plain_words
 
@@ -678,7 +678,7 @@ _FILLERS: Final = frozenset(
 
 
 def _alike(word: str, asked: Iterable[str]) -> bool:
-    """Whether a stem equals one of the others, or one is a prefix or suffix of the other with four letters or more."""
+    """Whether a stem equals one of the others, or shares a prefix or suffix of at least four letters with it."""
     return any(
         word == each
         or (len(each) >= 4 and (word.startswith(each) or word.endswith(each)))
@@ -707,7 +707,7 @@ def _is_grouped(source: Source) -> bool:
 
 _LOADS: Final = ("synced", "loaded", "updated", "modified", "changed", "deleted", "ingested", "extracted", "etl")
 _LATER: Final = ("next", "due", "expected", "planned", "scheduled", "valid", "expir", "end", "until", "renew", "birth")
-"""Parts of time column names that are about loading data or about the future."""
+"""Parts of time column names that indicate loading times or future times."""
 
 
 def _times(source: Source) -> list[str]:

@@ -1,4 +1,4 @@
-"""Build the context pack of a question: a draft query, tables, joins, measures, rules, values and open decisions.
+"""Builds the context pack for a question: a draft query, tables, joins, measures, rules, values and open decisions.
 
 A pack comes from files only, without a model or a database, so the same files give the same pack.
 """
@@ -45,13 +45,13 @@ LEAST_BUDGET, MOST_BUDGET = 500, 32_000
 LONGEST_QUESTION: Final = 1_000
 
 _IN_FULL: Final = 9
-"""Number of sources with all their columns."""
+"""Number of sources shown with all their columns."""
 _IN_SHORT: Final = 14
-"""Number of sources with their relevant columns."""
+"""Number of sources shown with their relevant columns."""
 _LISTED: Final = 120
 """Number of listed sources."""
 _MOST_COLUMNS: Final = 40
-"""Maximum number of columns of a source, most relevant first."""
+"""Maximum number of columns per source, most relevant first."""
 _MOST_MEASURES: Final = 8
 _MOST_PASSAGES: Final = 11
 _ABOUT: Final = 6
@@ -69,7 +69,7 @@ _MOST_VALUES: Final = 6
 _MOST_QUESTIONS: Final = 3
 _MOST_SYNONYMS: Final = 2
 _LONGEST_NAMES: Final = 80
-"""Synonyms of one definition, and the characters of its label and synonyms."""
+"""Maximum number of synonyms for a definition, and of characters in its label and synonyms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class PackRequest:
     mount: Mount | None = None
 
     def named(self, name: str) -> str:
-        """Return the name of a connection or page from the perspective of the caller."""
+        """Return a connection or page name as the caller knows it."""
         return name if self.mount is None else self.mount.qualified(name)
 
 
@@ -125,7 +125,7 @@ def context_pack(
     load: LoadLayer,
     elsewhere: Sequence[PackLine] = (),
 ) -> ContextPack:
-    """Return the pack of a question for a project. `elsewhere` are lines about sources of other projects.
+    """Return the context pack for a question about a project. `elsewhere` are lines about sources of other projects.
 
     Raises `UsageError` for an empty or too long question, and for an unknown connection.
     """
@@ -195,7 +195,7 @@ class PackedProject:
     load: LoadLayer
 
     def pack(self, elsewhere: Sequence[PackLine] = ()) -> ContextPack:
-        """Return the pack of this project. Raises the errors of `context_pack`."""
+        """Return the pack for this project. Raises the errors of `context_pack`."""
         return context_pack(
             self.layout, self.config, self.request, searcher=self.searcher, load=self.load, elsewhere=elsewhere
         )
@@ -217,15 +217,15 @@ class PackedProject:
 _ELSEWHERE: Final = 0.4
 """Minimum score of a listed source of another project, relative to the best score."""
 _MOST_ELSEWHERE: Final = 2
-"""Maximum number of listed sources of one other project."""
+"""Maximum number of listed sources from each other project."""
 _MOST_LINES: Final = 6
-"""Maximum number of listed sources of all other projects."""
+"""Maximum number of listed sources from all other projects."""
 
 
 def pack_of_several(projects: Sequence[PackedProject]) -> ContextPack:
-    """Return the pack of the project with the best matching source. It lists sources of the other projects.
+    """Return the pack from the project with the best matching source. It lists sources of the other projects.
 
-    Apart from names, it equals the pack of that project alone. Raises the errors of `context_pack`.
+    Apart from names, it equals the pack from that project alone. Raises the errors of `context_pack`.
     """
     from ktx_cli.search import KINDS, VALUE, Scope, tables_together
 
@@ -343,7 +343,7 @@ class _Packer:
         yield from self._questions()
 
     def _closed(self, found: Sequence[FoundTable]) -> list[FoundTable]:
-        """Return the sources by relevance: those of the draft, those that affect its numbers, then the best matches.
+        """Return the sources by relevance: those in the draft, those that affect its numbers, then the best matches.
 
         The tables that the SQL of a source reads precede the source.
         """
@@ -694,7 +694,7 @@ def _moves(point: DecisionPoint, fact: str | None) -> bool:
 
 
 def _is_above(point: DecisionPoint, reached: Sequence[str]) -> bool:
-    """Whether a point decides which rows of a source above the fact count, which affects the fact's rows as well."""
+    """Whether a point decides which rows of a source above the fact count, and so affects the fact's rows as well."""
     return point.is_about_rows and point.source in reached
 
 
@@ -717,7 +717,7 @@ def _column_text(column: Column, *, values: bool) -> str:
 
 
 def _other_names(entity: Source | Measure | Column) -> str:
-    """Return the label and the first synonyms in parentheses, and nothing if there are none."""
+    """Return the label and the first synonyms in parentheses; empty if there are none."""
     names = dict.fromkeys((*([entity.label] if entity.label else []), *entity.synonyms[:_MOST_SYNONYMS]))
     return f" ({one_line(', '.join(names), _LONGEST_NAMES)})" if names else ""
 

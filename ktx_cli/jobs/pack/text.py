@@ -1,4 +1,4 @@
-"""Render a pack as text: lines in sections with references to their files, within a token budget."""
+"""Renders a pack as text: lines in sections with references to their files, within a token budget."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FILES: Final = "Files"
 
 
 def tokens_of(text: str) -> int:
-    """Estimate the tokens of a text, slightly above the count of the models' tokenizers."""
+    """Estimate the tokens in a text, slightly above the count of the models' tokenizers."""
     return math.ceil(len(text) / CHARACTERS)
 
 
@@ -96,7 +96,7 @@ class PackText:
 
 
 _LONGEST: Final = 1_600
-"""Maximum characters of a line."""
+"""Maximum number of characters in a line."""
 _BREAKS: Final = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _MARK: Final = re.compile(r"\[(\d+)\]")
 

@@ -1,4 +1,4 @@
-"""Match words of a question with column values, such as `Norway` with `customers.country = 'NO'`."""
+"""Matches words in a question with column values, such as `Norway` with `customers.country = 'NO'`."""
 
 from __future__ import annotations
 

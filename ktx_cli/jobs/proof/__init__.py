@@ -1,1 +1,1 @@
-"""Proof of what the context is worth: the made-up company, the arms that are compared, and the statistics."""
+"""Proof of the value of the context: the made-up company, the arms that are compared, and the statistics."""

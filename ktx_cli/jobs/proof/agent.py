@@ -26,7 +26,7 @@ STEPS: Final = 30
 """Maximum number of steps for one question."""
 
 MOST_KEPT: Final = 10_000
-"""Maximum number of rows of an answer."""
+"""Maximum number of rows in an answer."""
 
 _PARTS: Final = re.compile(r"[^\w-]+")
 
@@ -40,7 +40,7 @@ class KeepRows(Protocol):
     def __call__(
         self, tool: str, statement: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: bool, /
     ) -> str | None:
-        """Store the rows of a query."""
+        """Store the rows from a query."""
         ...
 
 
@@ -48,7 +48,7 @@ class Toolbox(Protocol):
     """The tools of an agent client for an agent loop."""
 
     def instructions(self, *, privacy: bool) -> str:
-        """Return the instructions about the tools for an agent client."""
+        """Return the tool instructions for an agent client."""
         ...
 
     def tools(
@@ -60,7 +60,7 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResultRows(Record):
-    """The rows of a query of an agent."""
+    """The rows from an agent's query."""
 
     tool: str
     statement: Any
@@ -76,7 +76,7 @@ class ResultRows(Record):
 
 @dataclass(slots=True)
 class AnswerState:
-    """The results and answer of an agent so far. It is stored with each step, so that a killed loop can resume.
+    """An agent's results and answer so far. It is stored with each step, so that a killed loop can resume.
 
     `shown` are the ids of the artifacts in the results of its tools.
     """
@@ -182,7 +182,7 @@ class RunSql(_Input):
 
 
 def prompt_of(arms: Arms, arm: Arm, question: Question, toolbox: Toolbox, *, privacy: bool) -> TaskPrompt:
-    """Return the prompt of a question. It is the same in all arms, except for the description of the tools."""
+    """Return the prompt for a question. It is the same in all arms, except for the description of the tools."""
     text, _ = text_of("prompts", "proof_question", arms.layout.root)
     about = SCHEMA_TOOLS if not has_context(arm) else toolbox.instructions(privacy=privacy)
     if privacy:
@@ -234,7 +234,7 @@ def _observed(tool: RuntimeTool, state: AnswerState) -> RuntimeTool:
 
 
 def _schema_tools(arms: Arms, project: ArmProject, state: AnswerState, *, privacy: bool) -> list[RuntimeTool]:
-    """Return the tools that only know the database. Hidden data stays hidden."""
+    """Return the tools that only provide access to the database. Hidden data stays hidden."""
 
     def read_schema(value: ReadSchema) -> ToolOutput:
         chosen = _connection(arms, value.connection)
@@ -282,7 +282,7 @@ def _rows_text(result: str | None, columns: Sequence[str], rows: Sequence[Any], 
 
 
 def _schema_text(arms: Arms, connection: str, wanted: Sequence[str]) -> str:
-    """Return the tables of a database, or the columns and keys of some tables, without hidden ones."""
+    """Return the tables of a database, or the columns and keys of some tables, without hidden columns."""
     tables = _open_tables(arms, connection)
     dialect = arms.dialect(connection)
     if not wanted:

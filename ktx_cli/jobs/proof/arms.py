@@ -98,7 +98,7 @@ class ArmProject(ServedProject):
 
 @dataclass
 class Arms:
-    """The folders of the arms of one proof, created on demand. A context manager.
+    """The folders for the arms of one proof, created on demand. A context manager.
 
     `ablates` is true if artifacts are ablated, which requires knowing what they affect. `tree` provides the context
     instead of the project files. `digest` identifies the full context.
@@ -147,14 +147,14 @@ class Arms:
 
     @property
     def context(self) -> ArmProject:
-        """The project of the arm with the full context."""
+        """The project for the arm with the full context."""
         if self._context is None:
             self._context = self._stack.enter_context(contextlib.closing(self._served(self._base)))
         return self._context
 
     @property
     def protection(self) -> ArmProject:
-        """The project of the schema-only arm: hidden data stays hidden, and open decisions do not refuse answers."""
+        """The project for the schema-only arm: hidden data stays hidden, and open decisions do not refuse answers."""
         if self._protection is None:
             semantic = self.config.semantic.model_copy(update={"open_decisions": "note"})
             project = self._served(self._base)
@@ -164,7 +164,7 @@ class Arms:
 
     @contextlib.contextmanager
     def project_of(self, arm: Arm) -> Iterator[ArmProject]:
-        """Open the project of an arm. The schema-only arm needs it to keep hidden data hidden.
+        """Open the project for an arm. The schema-only arm needs it to keep hidden data hidden.
 
         Raises `UsageError` for an artifact that cannot be left out on its own.
         """
@@ -188,7 +188,7 @@ class Arms:
             shutil.rmtree(folder)
 
     def _renew_index(self, own: Layout) -> None:
-        """Update the copy of the search index, so that searches have no warnings about it."""
+        """Update the copy of the search index, so that searches return no warnings about it."""
         if not own.search_index.exists():
             return
         content = own.search_index.read_bytes()
@@ -220,7 +220,7 @@ class Arms:
         return tree
 
     def _decisions(self, tree: WorkingTree) -> Iterator[Artifact]:
-        """Yield the decisions of people with their pages and the measures that they change."""
+        """Yield people's decisions with their pages and the measures that they change."""
         for connection, model in self.models.items():
             for answer in load_answers(tree, connection):
                 artifact = Artifact(ArtifactKind.DECISION, answer.point, connection)
@@ -270,7 +270,7 @@ class Arms:
             return self._schemas[connection]
 
     def require_reachable(self, connections: Iterable[str]) -> None:
-        """Raise `KtxError` if a database cannot be reached, before paying a model for questions about it."""
+        """Raise `KtxError` if a database cannot be reached, before a model is paid for questions about it."""
         for connection in connections:
             connector, scope = self._pool.open(
                 self.config, connection, project_dir=self.layout.root, environ=self.environ
@@ -327,7 +327,7 @@ class Arms:
 
 
 def write_files(folder: Path, changes: Mapping[str, bytes | None]) -> None:
-    """Write and delete files in the folder of an arm. Symbolic links are replaced, not followed."""
+    """Write and delete files in an arm's folder. Symbolic links are replaced, not followed."""
     for path, content in changes.items():
         (folder / path).unlink(missing_ok=True)
         if content is not None:
@@ -336,7 +336,7 @@ def write_files(folder: Path, changes: Mapping[str, bytes | None]) -> None:
 
 
 def _unlike(there: Tree, wanted: Tree) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the changes that turn the context of one tree into that of another."""
+    """Yield the changes that turn one tree's context into another's."""
     for name in (*(f"{each}/" for each in _CONTEXT_NAMES), *_CONTEXT_FILES):
         for path in sorted({*there.paths(name), *wanted.paths(name)}):
             content = wanted.read(path)

@@ -28,8 +28,8 @@ class ArtifactKind(StrEnum):
 class Artifact(Record):
     """A part of the context that an arm leaves out.
 
-    `name` is a page key, `source.measure`, a source, or a decision point. `touches` are the names of the page of a
-    decision and of the measures that follow it.
+    `name` is a page key, `source.measure`, a source, or a decision point. `touches` are the names of a decision's page
+    and of the measures that follow it.
     """
 
     kind: ArtifactKind
@@ -44,7 +44,7 @@ class Artifact(Record):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The names by which the result of a tool shows it."""
+        """The names by which tool results show the artifact."""
         return (self.name.rpartition(".")[2] if self.kind is ArtifactKind.MEASURE else self.name, *self.touches)
 
     json_keys = ("id", "kind", "name", "connection")
@@ -97,7 +97,7 @@ _WORDS: Final = re.compile(r"\w+")
 
 
 class LayerFiles:
-    """The parsed files of the semantic layer of a connection, for removing artifacts from them."""
+    """The parsed files of a connection's semantic layer, for removing artifacts from them."""
 
     def __init__(self, tree: Tree, connection: str) -> None:
         self._documents: dict[str, Any] = {}
@@ -110,7 +110,7 @@ class LayerFiles:
         self._words = sum(map(_words_of, self._documents.values()), Counter[str]())
 
     def leave_out(self, tree: Workspace, artifact: Artifact) -> None:
-        """Remove a measure or a source in an overlay on these files."""
+        """Remove a measure or a source, in an overlay on top of these files."""
         for path, edits in self._edits(artifact).items():
             if edits is None:
                 tree.delete(path)
@@ -131,7 +131,7 @@ class LayerFiles:
         return self._words[name] != own
 
     def _edits(self, artifact: Artifact) -> dict[str, list[Edit] | None]:
-        """Return the edits that remove an artifact by path, or None to delete the file."""
+        """Return path -> the edits that remove an artifact, or None to delete the file."""
         found: dict[str, list[Edit] | None] = {}
         source, _, measure = artifact.name.rpartition(".")
         for path, document in self._documents.items():
@@ -169,7 +169,7 @@ def _defines(document: Any, source: str) -> bool:
 
 
 def _entries(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield the mappings of a document that define a source, with their paths."""
+    """Yield the mappings in a document that define a source, with their paths."""
     if isinstance(value, dict):
         own = value.get("name")
         if (isinstance(own, str) and own == source) or (path and path[-1] == source):
@@ -183,7 +183,7 @@ def _entries(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Itera
 
 
 def _measure_edits(path: tuple[str | int, ...], entry: Mapping[Any, Any], measure: str) -> list[Edit]:
-    """Return the edits that remove a measure from all lists of an entry, last items first."""
+    """Return the edits that remove a measure from all lists in an entry, last items first."""
     edits = []
     for key, items in entry.items():
         if not (isinstance(key, str) and key.endswith("measures") and isinstance(items, list)):

@@ -18,7 +18,7 @@ from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, of_r
 from ktx_cli.llm import CallFacts, Cost, LoopResult, Usage
 
 ROLE: Final = "default"
-"""The role of the model that answers."""
+"""The role whose model answers."""
 
 KIND: Final = "attempt"
 _FORMAT: Final = "1"
@@ -89,7 +89,7 @@ def attempts_version(arms: Arms, toolbox: Toolbox, question: Question, facts: Se
 
 
 def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
-    """Return the attempt of an agent without its usage."""
+    """Return an agent's attempt without its usage."""
     shown = tuple(sorted(state.shown))
     attempt = Attempt(state.question.id, arm.name, run, NO_ANSWER, shown=shown)
     answer = state.answer

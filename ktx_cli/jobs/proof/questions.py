@@ -53,7 +53,7 @@ class Question(Record):
 
     @property
     def prompt(self) -> str:
-        """The question for an agent, including the columns of the answer."""
+        """The question for an agent, including the answer columns."""
         lines = [f"The question: {self.text}"]
         if self.connection:
             lines.append(f"It is about the connection `{self.connection}`.")
@@ -82,7 +82,7 @@ class Question(Record):
 def load_questions(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], names: Sequence[str], warn: Warn
 ) -> list[Question]:
-    """Return the questions of the project's evals. Missing expected answers are computed.
+    """Return the questions from the project's evals. Missing expected answers are computed.
 
     Raises `UsageError` if no eval has a question in words with an answer, and the errors of `load_evals`.
     """
@@ -100,7 +100,7 @@ def load_questions(
 def questions_of(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], named: Sequence[Case], warn: Warn
 ) -> list[Question]:
-    """Return the questions in words of some cases. Cases without a known answer lead to a warning."""
+    """Return the questions in words from some cases. Cases without a known answer lead to a warning."""
     cases = [case for case in named if case.asked.question is not None]
     questions, silent = [], []
     with contextlib.closing(ConnectorPool()) as pool:

@@ -1,4 +1,4 @@
-"""The records of a proof: its plan with the expected answers, and every attempt, for scoring it again offline."""
+"""The records of a proof: its plan with the expected answers, and every attempt, for rescoring offline."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ProofPlan(Record):
     baseline: bool = True
     """Whether the schema-only arm is included."""
     company: int | None = None
-    """The seed of the bundled company, None for a project."""
+    """The seed of the bundled company, or None for a project."""
     context: str = ""
     """The digest of the context (`Arms.digest`), or empty if it was not recorded."""
 
@@ -100,7 +100,7 @@ class ProofPlan(Record):
 
 
 class ProofRecord:
-    """Writes the attempts of a proof as they finish. Safe for several threads."""
+    """Writes the attempts in a proof as they finish. Safe for several threads."""
 
     def __init__(self, layout: Layout, plan: ProofPlan) -> None:
         self._layout, self._plan = layout, plan
@@ -143,10 +143,10 @@ def in_order(plan: ProofPlan, attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def of_run(attempt: Attempt, run_id: str) -> Attempt:
-    """Return an attempt with the run of its transcript, unless it is already set."""
+    """Return an attempt with the run of its transcript, unless the run is already set."""
     return attempt if attempt.transcript_of else replace(attempt, transcript_of=run_id)
 
 
 def attempts_of(attempts: Sequence[Attempt], arm: str) -> list[Attempt]:
-    """Return the attempts of one arm."""
+    """Return the attempts in one arm."""
     return [each for each in attempts if each.arm == arm]

@@ -1,4 +1,4 @@
-"""The figures of a proof: results and usage of each arm, the lift of the context, and the effect of each artifact."""
+"""The figures of a proof: results and usage of each arm, the lift from the context, and the effect of each artifact."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def judge(question: Question, attempt: Attempt) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ArmFigures(Record):
-    """The figures of one arm. Shares refer to finished runs; calls, tokens, cost and seconds are medians.
+    """The figures for one arm. Shares refer to finished runs; calls, tokens, cost and seconds are medians.
 
     `usd` is None if a run has no price. `total_usd` covers all runs with known prices.
     """
@@ -78,7 +78,7 @@ class ArmFigures(Record):
     total_usd: float
     seconds: float
     groups: Mapping[str, Interval] = field(default_factory=dict)
-    """The share of right answers by the place where the conventions of the questions are documented."""
+    """The share of correct answers by where the questions' conventions are documented."""
 
     json_keys = (
         *(
@@ -155,10 +155,10 @@ class ProofReport(Record):
     missing: int = 0
     stopped: KtxError | None = None
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """The arms without a finished attempt, with the error of their first attempt."""
+    """The arms without a finished attempt, each with the error of its first attempt."""
 
     def failure(self) -> KtxError | None:
-        """Return the error of a proof in which an arm has no finished attempt."""
+        """Return the error for a proof in which an arm has no finished attempt."""
         for arm, reason in self.unreachable.items():
             message = f"no attempt of the arm `{arm}` finished: {reason}"
             return KtxError(message, hint=Command("doctor"), code="proof_failed")
@@ -176,7 +176,7 @@ class ProofReport(Record):
 
 
 def score(plan: ProofPlan, attempts: Sequence[Attempt]) -> ProofReport:
-    """Return the figures of recorded attempts. The result is deterministic."""
+    """Return the figures for recorded attempts. The result is deterministic."""
     questions = {each.id: each for each in plan.questions}
     outcomes: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
     for each in attempts:
@@ -321,7 +321,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _strata(outcomes: _Outcomes, arm: str) -> list[tuple[int, int, int, int]]:
-    """Return the right and total runs of each question with and without the artifact."""
+    """Return the number of correct runs and of all runs for each question, with and without the artifact."""
     strata = []
     for name, runs in outcomes[arm].items():
         counts = []
@@ -377,7 +377,7 @@ ABLATION_COLUMNS: Final = ("artifact", "verdict", "questions", "lift", "p", "tok
 
 
 def arm_table(report: ProofReport) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the figures of all arms, with one column for each arm."""
+    """Return the figures for all arms, with one column for each arm."""
     rows = (
         ("right", lambda each: interval_text(each.right)),
         ("silently wrong", lambda each: interval_text(each.silently_wrong)),
@@ -395,7 +395,7 @@ def arm_table(report: ProofReport) -> tuple[list[str], list[tuple[str, ...]]]:
 
 
 def group_rows(report: ProofReport) -> list[tuple[str, ...]]:
-    """Return the shares of right answers by the place of the conventions, with one column for each arm."""
+    """Return the shares of correct answers by the place of the conventions, with one column for each arm."""
     groups = [group for group in GROUPS if any(group in each.groups for each in report.arms)]
     return [
         (
@@ -454,7 +454,7 @@ def facts_of(report: ProofReport) -> list[tuple[str, str]]:
 
 BEGIN: Final = "<!-- ktx proof -->"
 END: Final = "<!-- end of ktx proof -->"
-"""The lines around a report in a Markdown file. The text between them is replaced."""
+"""The lines that enclose a report in a Markdown file. The text between them is replaced."""
 
 
 def place_in(text: str | None, path: Path) -> tuple[str, str]:

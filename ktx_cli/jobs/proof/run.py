@@ -1,4 +1,4 @@
-"""Run a proof: ask all arms the same questions, record every attempt, and score them.
+"""Runs a proof: asks all arms the same questions, records every attempt, and scores the attempts.
 
 A proof neither changes the project nor commits anything. Finished attempts are kept until the whole proof is done, so
 that an interrupted proof resumes without paying for them again.
@@ -205,7 +205,7 @@ def _under_lock(
 
 
 def _write_report(plan: RunPlan, report: ProofReport, seconds: float) -> None:
-    """Write the report of the run. A failure is a warning."""
+    """Write the run report. A failure is a warning. A failure is a warning."""
     facts = {"command": str(plan.command), "seconds": round(seconds, 3), **report.to_json()}
     text = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
     try:
@@ -320,7 +320,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class ProofEstimate(Record):
-    """The estimate of a proof. `attempts` are those of the arms; `most_ablated` is the maximum of ablation attempts.
+    """The estimate for a proof. `attempts` are those of the arms; `most_ablated` is the maximum of ablation attempts.
 
     `tokens` and `usd` cover all attempts, based on the newest proof of the project (`by_run`), or are None.
     """
@@ -349,7 +349,7 @@ class ProofEstimate(Record):
 
 
 def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]:
-    """Return the estimate of a proof without calling a model or writing anything. Raises the errors of `prove`.
+    """Return the estimate for a proof without calling a model or writing anything. Raises the errors of `prove`.
 
     It also works without a model, because it counts questions and uses the prices of an earlier proof.
     """

@@ -1,4 +1,4 @@
-"""Statistics of paired arms: shares and lifts with intervals, exact tests, and a multiple-comparison correction.
+"""Statistics for paired arms: shares and lifts with intervals, exact tests, and a multiple-comparison correction.
 
 The sample consists of questions. Runs of one question are not independent, so every interval resamples or counts
 questions with all their runs. Nothing is drawn at random, so the same runs always give the same figures.
@@ -38,7 +38,7 @@ class Interval(Record):
 
 @dataclass(frozen=True, slots=True)
 class PairedTest(Record):
-    """An exact McNemar test of the questions that one arm answers more often than the other.
+    """An exact McNemar test of the questions that one arm answers correctly more often than the other.
 
     `p` is the probability of a split at least as uneven if the arms are the same.
     """
@@ -160,7 +160,7 @@ def sign_test(better: int, worse: int) -> float:
 
 
 def stratified_test(strata: Iterable[tuple[int, int, int, int]]) -> float:
-    """Return the exact two-sided probability that two arms answer each question equally well.
+    """Return the exact two-sided probability of the data if two arms answer each question equally well.
 
     A stratum is a question: right runs and all runs of one arm, then of the other. If the arms are the same, the right
     runs of a question are distributed over its arms by chance (Fisher's exact test with Mantel-Haenszel strata). Each

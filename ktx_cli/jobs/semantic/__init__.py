@@ -1,1 +1,1 @@
-"""Jobs on the semantic layer: list, search, query, validate, test, accept, import and export definitions."""
+"""Jobs for the semantic layer: list, search, query, validate, test, accept, import and export definitions."""

@@ -1,4 +1,4 @@
-"""`ktx sl accept`: accept or certify definitions in one commit in the name of the person."""
+"""`ktx sl accept`: accepts or certifies definitions in one commit in the person's name."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command("sl", "accept")
 _LISTS: Final = {DefinitionKind.MEASURE: "measures", DefinitionKind.SEGMENT: "segments", DefinitionKind.JOIN: "joins"}
-"""The lists of an overlay to which definitions of the manifest are copied."""
+"""The overlay lists to which manifest definitions are copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Acceptance(Record):
     weaker: tuple[DefinitionStatus, ...] = ()
     tests: tuple[RecordedTest, ...] = ()
     is_changed: bool = True
-    """False if it already has the status, so that nothing is written."""
+    """False if the definition already has the status, so that nothing is written."""
 
     @property
     def name(self) -> str:
@@ -154,7 +154,7 @@ class Acceptance(Record):
 
     @property
     def accepted_before(self) -> str | None:
-        """The commit that last accepted another form of it."""
+        """The commit that last accepted another form of the definition."""
         return None if self.since is None else self.since.commit
 
     json_keys = (
@@ -165,7 +165,7 @@ class Acceptance(Record):
 
 @dataclass(slots=True)
 class AcceptPlan:
-    """The plan of an acceptance. `changes` maps paths to new contents on top of the commit `base`."""
+    """The plan for an acceptance. `changes` maps paths to new contents on top of the commit `base`."""
 
     person: tuple[str, str]
     base: str
@@ -261,7 +261,7 @@ def accept(request: AcceptRequest, plan: AcceptPlan) -> AcceptReport:
 
 
 def _require_same(repository: Repository, plan: AcceptPlan, lock: RunLock) -> None:
-    """Raise `BusyError` if the person saw the plan for another commit."""
+    """Raise `BusyError` if the plan that the person saw was for another commit."""
     lock.check()
     if repository.head().commit != plan.base:
         raise BusyError("the branch has a new commit since you were prompted", hint="run the same command again")
@@ -286,7 +286,7 @@ def _after(request: AcceptRequest, plan: AcceptPlan) -> Iterator[DefinitionStatu
 
 
 class _Planner:
-    """Builds the plan of a request."""
+    """Builds the plan for a request."""
 
     def __init__(self, request: AcceptRequest, repository: Repository, base: str) -> None:
         self._request, self._repository = request, repository
@@ -298,7 +298,7 @@ class _Planner:
         self._commits: dict[str, tuple[list[FileCommit], dict[Definition, Accepted]]] = {}
 
     def plan(self) -> AcceptPlan:
-        """Return the plan of a request."""
+        """Return the plan for a request."""
         request = self._request
         if request.review_by is not None and request.review_by <= now().date():
             raise UsageError(
@@ -360,16 +360,16 @@ class _Planner:
         return found
 
     def _require_committed(self, chosen: Sequence[_Chosen]) -> None:
-        """Refuse definitions in files with edits, because the commit would not contain what the person accepts."""
+        """Refuse definitions in files with edits, because the commit would contain more than the person accepts."""
         paths = list(dict.fromkeys(each.used.path for each in chosen if each.used.path is not None))
         edited = self._repository.changes(paths).uncommitted if paths else ()
         if edited:
             message = f"{listing(edited)} {'has' if len(edited) == 1 else 'have'} uncommitted changes"
-            hint = "commit them yourself, which accepts what you changed, or discard them; then run the command again"
+            hint = "commit them yourself, which accepts your changes, or discard them; then run the command again"
             raise UsageError(message, hint=hint, details={"paths": list(edited)})
 
     def _require_owner(self, source: str) -> None:
-        """Refuse a person whose commit cannot give the status."""
+        """Refuse a person whose commit cannot set the status."""
         (name, email), level = self._plan.person, self._request.level
         if self._owners.has(email, source) or not (self._owners.stated or level is Status.CERTIFIED):
             return
@@ -446,7 +446,7 @@ class _Planner:
         )
 
     def _write(self, each: _Chosen, item: Mapping[Any, Any], state: DefinitionStatus) -> str | None:
-        """Put the status into the file of a definition; returns None if it already contains all of it."""
+        """Put the status into the file of a definition; returns None if the file already contains it."""
         request = self._request
         more = {"owner": request.owner, "review_by": request.review_by and request.review_by.isoformat()}
         wanted = {key: value for key, value in more.items() if value is not None}
@@ -473,7 +473,7 @@ class _Planner:
         return path
 
     def _copy(self, each: _Chosen, item: Mapping[Any, Any]) -> str:
-        """Copy a definition of the manifest into the overlay of its source, which scans do not change."""
+        """Copy a manifest definition into the overlay of its source, which scans do not change."""
         connection, definition = each.model.connection, each.used.definition
         authored = self._authored.get(connection) or AuthoredSources.read(self._tree, connection)
         self._authored[connection] = authored
@@ -508,12 +508,12 @@ def _plain(word: str) -> str:
 
 
 def _is_own(used: Used) -> bool:
-    """Whether a file of the project determines the status of a definition, not the database or another tool."""
+    """Whether a project file, not the database or another tool, determines the status of a definition."""
     return used.path is not None and used.claimed is not Status.ACCEPTED
 
 
 def _require_acceptable(used: Used, level: Status) -> None:
-    """Refuse a definition that is not in a file of people, unless it already has the status."""
+    """Refuse a definition that is not in a user-written file, unless it already has the status."""
     if _is_own(used):
         return
     definition = used.definition

@@ -44,7 +44,7 @@ class Explained:
         }
 
     def steps(self) -> Iterator[str]:
-        """Yield the plan in words, one line for each step."""
+        """Yield the plan in words, one line per step."""
         yield from fact_lines(self.receipt)
         yield from (f"then: keeps finished rows where {each}" for each in self.receipt["having"])
         yield from (f"note: {each}" for each in self.receipt["notes"])
@@ -78,7 +78,7 @@ def explain_question(
 
 
 def fact_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for every fact of an answer with its aggregates, joins and conditions.
+    """Yield lines about every fact in an answer with its aggregates, joins and conditions.
 
     The conditions of a measure follow the measure.
     """
@@ -109,7 +109,7 @@ def _rows(counted: Mapping[str, Any]) -> str:
 
 
 def verification_lines(verified: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield lines about the recomputed numbers of an answer and about those that were not verified."""
+    """Yield lines about the recomputed numbers in an answer and about those that were not verified."""
     if verified is None:
         return
     if verified["rows"]:
@@ -128,7 +128,7 @@ def _unmatched(join: Mapping[str, Any]) -> str:
 
 
 def choices_of(details: Mapping[str, Any]) -> Sequence[tuple[str, ...]]:
-    """Return the choices of an error as rows: the word to use and its meaning."""
+    """Return an error's choices as rows: the word to use and its meaning."""
     choices = details.get("choices") or ()
     if choices:
         return [(str(each["via"]), str(each["path"])) for each in choices]

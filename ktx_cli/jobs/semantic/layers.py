@@ -1,4 +1,4 @@
-"""List, search, describe, import and export the semantic layers of a project, from files only."""
+"""List, search, describe, import and export a project's semantic layers, using only its files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
 
 SEARCHED: Final = ("source", "measure", "segment", "column")
-"""The kinds of search results that are definitions of a semantic layer."""
+"""The kinds of search results that are semantic layer definitions."""
 
 
 def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
@@ -75,7 +75,7 @@ def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> s
 def choose_mounted(
     mounts: Mounts, reference: str | None, *, databases: bool = False
 ) -> tuple[Mount | None, str | None]:
-    """Return the project and its connection to query: the named one, or the only one.
+    """Return the project and its connection to query: the named connection, or the only one.
 
     The project is None for the root itself. With `databases`, any database counts, not only those with a semantic
     layer. Raises `UsageError` if several could be meant, and the error of an unreadable mount.
@@ -103,7 +103,7 @@ def connection_of_source(
 ) -> str:
     """Return the connection that has a source, with its name in the root. Raises the errors of `find_source`.
 
-    A source that may not be shown counts only if no other one has the name. `load` returns the function that loads
+    A source that may not be shown counts only if no other source has the name. `load` returns the function that loads
     the layers of a project.
     """
     from ktx_cli.project import qualified
@@ -153,7 +153,7 @@ def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """A listed source with its grain and the numbers of its visible columns, measures and joins."""
+    """A listed source with its grain and the number of its visible columns, measures and joins."""
 
     connection: str
     source: Source
@@ -196,7 +196,7 @@ class Layers:
         return [_summary(each, source) for each in self.shown for source in each.sources()]
 
     def warnings(self, *, private: bool = False) -> list[ResultWarning]:
-        """Return a warning for each model with errors in its files, because a part of it is missing.
+        """Return a warning for each model with errors in its files, because parts of it are missing.
 
         With `private`, the warnings name only what may be shown.
         """
@@ -229,7 +229,7 @@ def search_layers(
     internal: bool = False,
     limit: int = 20,
 ) -> SearchAnswer:
-    """Search the semantic layer of a connection, or of all, with the search index of the project."""
+    """Search the semantic layer of a connection, or of all, with the project's search index."""
     from ktx_cli.agent_tools import search
     from ktx_cli.search import Scope
 
@@ -238,7 +238,7 @@ def search_layers(
 
 
 def broken_files(model: Model, shown: VisibleModel | None = None) -> ResultWarning | None:
-    """Return the warning that files of a model have errors, or None.
+    """Return the warning that a model's files have errors, or None.
 
     `shown`: the part of the model that the warning may name. By default, that is all of it.
     """
@@ -254,7 +254,7 @@ def broken_files(model: Model, shown: VisibleModel | None = None) -> ResultWarni
 
 
 def kind_of(source: Source) -> str:
-    """Return the origin of the rows of a source: `table` or `sql`."""
+    """Return the origin of a source's rows: `table` or `sql`."""
     return "sql" if source.sql is not None else "table"
 
 
@@ -276,7 +276,7 @@ def find_source(layers: Layers, name: str) -> tuple[VisibleModel, Source]:
 
 
 def source_files(layout: Layout, layers: Layers, name: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the connection of a source, and path and text of its files, even if they have errors."""
+    """Return the connection of a source, and the path and text of its files, even if they have errors."""
     found = [(model.connection, files) for model in layers.models if (files := _files(layout, model, name))]
     _require_one(layers, name, [connection for connection, _ in found], "--yaml")
     return found[0]
@@ -316,7 +316,7 @@ _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 def describe_source(
     shown: VisibleModel, source: Source, statuses: Mapping[Definition, DefinitionStatus] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the data of a source. Hidden parts are omitted and counted, and missing values are None or empty.
+    """Return the data about a source. Hidden parts are omitted and counted, and missing values are None or empty.
 
     A text that refers to hidden definitions is `NOT_SHOWN`, and joins to hidden sources are omitted. `statuses` are the
     statuses of its definitions according to git; without them, the statuses in its files are used.
@@ -398,7 +398,7 @@ _NAMED: Final = re.compile(r"`([^`]*)`|: (\w+(?:, \w+)*)(?: and \d+ more)?$")
 
 
 def shown_problem(shown: VisibleModel, problem: Diagnostic) -> Diagnostic:
-    """Return a diagnostic of a layer, with a generic message if the original refers to hidden definitions."""
+    """Return a layer diagnostic, with a generic message if the original refers to hidden definitions."""
     source = shown.model.sources.get(problem.location.object or "")
     names = " ".join(map("".join, _NAMED.findall(problem.message)))
     if problem.hint is not None and shown.hides(str(problem.hint)):
@@ -415,7 +415,7 @@ def shown_problem(shown: VisibleModel, problem: Diagnostic) -> Diagnostic:
 
 
 def special_keys(measure: Measure) -> dict[str, Any]:
-    """Return the special keys of a measure that make it more than a plain aggregate."""
+    """Return the special keys that make a measure more than a plain aggregate."""
     found: dict[str, Any] = {}
     if (semi := measure.semi_additive) is not None:
         found["semi_additive"] = {"over": semi.over, "take": semi.take, "per": list(semi.per)}
@@ -442,7 +442,7 @@ class DefinitionStatuses:
         self._known: dict[str, tuple[Model, Statuses] | None] = {}
 
     def of(self, connection: str, source: str) -> dict[Definition, DefinitionStatus]:
-        """Return the statuses of the definitions of a source."""
+        """Return the statuses of a source's definitions."""
         if connection not in self._known:
             self._known[connection] = self._read(connection)
         from ktx_cli.semantic import declared_definitions, mirrored_definitions
@@ -455,7 +455,7 @@ class DefinitionStatuses:
         return {used.definition: known[1].of(used) for used in declared}
 
     def counts(self, connection: str, source: str) -> dict[str, int] | None:
-        """Return the number of definitions of a source by status, without joins, or None if unknown."""
+        """Return the number of a source's definitions by status, without joins, or None if unknown."""
         from ktx_cli.semantic import DefinitionKind, Status
 
         found = self.of(connection, source).items()
@@ -498,14 +498,14 @@ class Exchange:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The numbers of parts that were kept, approximated and dropped."""
+        """The number of parts that were kept, approximated and dropped."""
         from ktx_cli.semantic import Kind
 
         found = Counter(item.kind for item in self.report)
         return {kind.value: found[kind] for kind in Kind}
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as in the envelope."""
+        """Return the result as in the envelope."""
         placed = self.placed
         return {
             "connection": self.connection,
@@ -531,7 +531,7 @@ class Exchange:
 def import_model(
     layout: Layout, config: KtxConfig, kind: str, path: Path, *, connection: str | None, dry_run: bool
 ) -> Exchange:
-    """Import a semantic model of another tool into the files of a connection. `dry_run` writes nothing.
+    """Import a semantic model from another tool into a connection's files. `dry_run` writes nothing.
 
     Raises `UsageError` for an ambiguous connection or missing files, `ConfigError` for invalid files, and
     `StorageError`.
@@ -548,7 +548,7 @@ def import_model(
 
 
 def export_model(layout: Layout, config: KtxConfig, *, connection: str | None, output: Path | None) -> Exchange:
-    """Export the semantic layer of a connection as OSI, optionally to a file.
+    """Export a connection's semantic layer as OSI, optionally to a file.
 
     Raises `UsageError` for an ambiguous connection, and `StorageError`.
     """

@@ -1,4 +1,4 @@
-"""Read queries for the semantic layer of a connection, complete them, and answer them through the guard."""
+"""Reads queries for a connection's semantic layer, completes them, and answers them through the guard."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayerAnswer:
-    """The answer of a query as JSON values.
+    """The answer to a query as JSON values.
 
     `totals` are the grand totals by column, if requested. `cut` is `rows` or `bytes` if rows were dropped because of
     the row limit or the size limit. `mismatches` counts numbers that differ when recomputed from raw rows. `warnings`
@@ -222,7 +222,7 @@ def _rejection_explained(connection: str, asked: CompiledQuery) -> Iterator[None
 
 
 def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
-    """Return the keys of the wiki pages that refer to a measure of an answer, according to the search index."""
+    """Return the keys of the wiki pages that refer to a measure in an answer, according to the search index."""
     from ktx_cli.search import explaining_in
 
     if answer.asked is None:
@@ -259,7 +259,7 @@ def _value_warnings(
 
 
 def _formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFormat | None, ...]:
-    """Return the number format of each column of an answer, or None for columns without numbers."""
+    """Return the number format for each column of an answer, or None for columns without numbers."""
     from ktx_cli.semantic import number_styles
 
     types = functools.cache(functools.partial(_native_types, layout, connection))
@@ -301,7 +301,7 @@ def _cut_reason(answer: Answer, too_large: bool, limit: int) -> str | None:
 
 
 def _verify_answer(answer: Answer, connector: GuardedConnector, wanted: bool | None) -> Verified | None:
-    """Recompute every row of an answer or none. If `wanted` is None, recompute a sample of numbers over time."""
+    """Recompute every row of an answer, or none. If `wanted` is None, recompute a sample of numbers over time."""
     from ktx_cli.semantic import verify, verify_sample
 
     asked = answer.asked

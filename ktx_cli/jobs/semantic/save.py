@@ -60,7 +60,7 @@ class SavedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SavedQuestion(Record):
-    """A question that is saved. `name`: `orders.revenue`, or the name of the case; `why`: why it is not a measure.
+    """A saved question. `name`: `orders.revenue`, or the name of the case; `why`: why it is not a measure.
 
     `has_sql`: whether a golden question has SQL to compare with.
     """
@@ -74,16 +74,16 @@ class SavedQuestion(Record):
     json_keys = ("kind", "name", "path", "why")
 
     def __str__(self) -> str:
-        """What was saved, as a line."""
+        """A line that reports what was saved."""
         what = "measure" if self.kind is SavedKind.MEASURE else "golden question"
         why = "" if self.why is None else f" (not a measure: {self.why})"
         moves = self.kind is SavedKind.QUESTION and not self.has_sql
-        sql = ", without SQL to compare with, because its period is another one every day" if moves else ""
+        sql = ", without SQL to compare with, because its period changes every day" if moves else ""
         return f"saved as the {what} `{self.name}` in {self.path}{sql}{why}"
 
     @property
     def next_step(self) -> Command:
-        """The command that asks it again."""
+        """The command that asks the question again."""
         if self.kind is SavedKind.MEASURE:
             return Command("sl", "query", "-m", self.name)
         return Command("eval", self.name)
@@ -93,7 +93,7 @@ class SavedQuestion(Record):
 class SavePlan:
     """A question that is about to be saved.
 
-    `before`: the file as it is, None where there is none. `trial`: the layer with the new measure. `question`, `wanted`
+    `before`: the current file, None if there is none. `trial`: the layer with the new measure. `question`, `wanted`
     and `description` are what was asked for.
     """
 
@@ -114,13 +114,13 @@ def plan_save(
     wanted: SavedKind | None = None,
     description: str | None = None,
 ) -> SavePlan:
-    """Return how a question would be saved; nothing is written.
+    """Return how a question would be saved, without writing anything.
 
     `description`: what a measure means, or a golden question in words.
 
-    `wanted` None: as a measure, if it is a single expression without dimensions that a source can hold, else as a
-    golden question. Raises `UsageError` for a name that is taken or cannot be one, and for a question that cannot be
-    the measure that is wanted; `SemanticError` as asking it does.
+    `wanted` None: as a measure, if it is a single expression without dimensions that a source can define, else as a
+    golden question. Raises `UsageError` for a name that is taken or invalid, and for a question that cannot be saved as
+    the requested measure; `SemanticError` as asking it does.
     """
     connection = choose_layer(layout, config, question.connection)
     question = replace(question, connection=connection)
@@ -147,7 +147,7 @@ def plan_save(
 def save(
     layout: Layout, config: KtxConfig, plan: SavePlan, answer: LayerAnswer, environ: Mapping[str, str]
 ) -> SavePlan:
-    """Write what is planned for a question that has this answer, and return the plan that was carried out.
+    """Write the plan for a question with this answer, and return the plan that was carried out.
 
     A measure that has another value than the question is not saved; the question becomes a golden one instead, unless
     a measure was wanted. Raises `UsageError` for that, and for a file that somebody changed meanwhile; `StorageError`.
@@ -176,7 +176,7 @@ def save(
 def _other_value(
     layout: Layout, config: KtxConfig, plan: SavePlan, answer: LayerAnswer, environ: Mapping[str, str]
 ) -> str | None:
-    """Return the value of the planned measure where it is not that of the question."""
+    """Return the value of the planned measure if it differs from that of the question."""
     trial = plan.trial
     services = QueryServices(load=lambda *_: trial) if trial is not None else QueryServices()
     question = Question({"measures": [plan.saved.name]}, plan.question.connection, attributes=plan.question.attributes)
@@ -186,7 +186,7 @@ def _other_value(
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Say whether two values are the same; sums of floats may differ in the order they were added up in."""
+    """Return whether two values are the same; float sums may differ depending on the order of addition."""
     try:
         return one == other or math.isclose(float(one), float(other), rel_tol=1e-9)
     except (TypeError, ValueError):
@@ -194,16 +194,16 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 class _NotAMeasure(KtxError):
-    """A question that is not a measure of its source; the message says why."""
+    """A question that is not a measure of its source; the message gives the reason."""
 
 
 _WORD: Final = re.compile(r"[^\W\d]\w{0,99}")
 _NOT_IN_MEASURES: Final = {
-    "dimensions": "dimensions", "having": "a condition on results", "time_range": "a period",
+    "dimensions": "dimensions", "having": "a filter on aggregated results", "time_range": "a period",
     "comparison": "a comparison", "totals": "totals", "fill": "`fill`", "offset": "an offset",
     "parameters": "parameters", "timezone": "a time zone",
 }  # fmt: skip
-"""Key of a question -> what it has that a measure does not hold."""
+"""Question key -> its meaning, for keys that a measure does not support."""
 
 
 def _require_measure_name(name: str) -> None:
@@ -211,23 +211,23 @@ def _require_measure_name(name: str) -> None:
         plain = re.sub(r"\W+", "_", name).strip("_")
         example = plain if _WORD.fullmatch(plain) else "net_revenue"
         hint = f"use letters, digits and `_`: --save {example}; --save-as question takes the name as it is"
-        raise UsageError(f"`{one_line(name, 60)}` cannot be the name of a measure", hint=hint)
+        raise UsageError(f"`{one_line(name, 60)}` cannot be a measure name", hint=hint)
 
 
 def _no_measure(parsed: Query, asked: CompiledQuery) -> str | None:
-    """Return why the question of a query is not a measure, or None if it can be one."""
+    """Return why a query's question is not a measure, or None if it can be one."""
     if len(parsed.measures) != 1:
         return f"it has {len(parsed.measures) or 'no'} measures"
     found = [what for key, what in _NOT_IN_MEASURES.items() if getattr(parsed, key)]
     if found:
         return f"it has {listing(found)}"
     if asked.plan.having:
-        return "it has a condition on results"
+        return "it filters on aggregated results"
     if any(each.via or each.facts is not None for each in parsed.filters):
         return "one of its filters has `via` or `facts`"
     output = asked.plan.outputs[0]
     if output.ref is not None and not parsed.filters and not parsed.segments:
-        return f"`{output.ref}` is a measure already"
+        return f"`{output.ref}` is already a measure"
     return None
 
 
@@ -244,7 +244,7 @@ class _Definition:
         return self.asked.compiled.build.names
 
     def home(self) -> Source:
-        """Return the source to define it in: the one that declares the measures it uses, else the one it aggregates."""
+        """Return the source for the definition: the one that declares the measures used, else the one aggregated."""
         leaves = self.asked.plan.leaves
         homes = {leaf.home or leaf.fact for leaf in leaves}
         if len(homes) != 1:
@@ -261,7 +261,7 @@ class _Definition:
         return {key: value for key, value in found.items() if value}
 
     def _measure_text(self, ref: str, source: Source) -> str:
-        """Return a measure as one of a source names it, in quotes where SQL needs them."""
+        """Return a source's name for one of its measures, quoted if SQL requires it."""
         owner, _, name = ref.rpartition(".")
         parts = (name,) if owner == source.name else (owner, name)
         return str(_column(parts).sql(self.model.dialect))
@@ -274,9 +274,9 @@ class _Definition:
             yield name
 
     def _text(self, text: str, source: Source) -> str:
-        """Return an expression of a question with names as they are looked for from a source.
+        """Return an expression from a question, with names relative to a source.
 
-        The text stays as it is where all names in it are of the source itself.
+        The text is unchanged if all names in it belong to the source itself.
         """
         tree = self._names.parse(text, f"`{text}`").copy()
         measures, is_changed = Measures(self._names), False
@@ -354,7 +354,7 @@ def _require_free(source: Source, name: str) -> None:
 
 
 def _file_of(layout: Layout, model: Model, source: Source) -> tuple[str, bytes | None]:
-    """Return the file that people write about a source, and its content; None where there is none yet."""
+    """Return the user-written file about a source, and its content; None if there is none yet."""
     files = read_files(WorkingTree(layout.root), model.connection)
     own = [file for file in files.own if file.document.get("name") == source.name]
     if len(own) > 1:
@@ -368,7 +368,7 @@ def _file_of(layout: Layout, model: Model, source: Source) -> tuple[str, bytes |
 
 
 def _require_sound(before: Model, after: Model, source: Source, name: str) -> None:
-    """Raise `_NotAMeasure` where a layer with the measure has problems that it does not have without it."""
+    """Raise `_NotAMeasure` if a layer with the measure has problems that it does not have without the measure."""
     known = {_identity(each) for each in (*before.problems, *check_model(before))}
     found = after.sources.get(source.name)
     for problem in (*after.problems, *check_model(after)):
@@ -408,7 +408,7 @@ def _planned_case(
     others = (layout.root / EVALS_NAME / f"{name}{ending}" for ending in (".yaml", ".yml"))
     if taken or any(other.exists() for other in others):
         place = f"{taken[0].path}:{taken[0].line}" if taken else path
-        raise UsageError(f"there is a golden question `{name}` already: {place}", hint="choose another name")
+        raise UsageError(f"the golden question `{name}` already exists: {place}", hint="choose another name")
     case: dict[str, Any] = {"id": name, **({"question": description} if description else {}), "query": _plain(query)}
     if (sql := _statement(parsed, asked, query.get("limit"))) is not None:
         case["sql"] = sql
@@ -421,14 +421,14 @@ def _planned_case(
 
 
 def _plain(value: Any) -> Any:
-    """Return a query as plain data, without what is empty."""
+    """Return a query as plain data, without empty values."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items() if each is not None}
     return [_plain(each) for each in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def _statement(parsed: Query, asked: CompiledQuery, limit: int | None) -> str | None:
-    """Return the SQL that a query compiles to, with no limit but its own; None where it is another one every day."""
+    """Return the SQL that a query compiles to, with only its own limit; None if the SQL changes every day."""
     if parsed.time_range is not None and parsed.time_range.last is not None:
         return None
     tree = asked.compiled.tree.copy()

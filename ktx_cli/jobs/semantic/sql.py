@@ -1,4 +1,4 @@
-"""Run one SQL statement of a person or an agent on a database, through the guard."""
+"""Runs one SQL statement from a person or an agent on a database, through the guard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_ROWS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SqlAnswer:
-    """The rows of a statement as JSON values.
+    """The rows returned by a statement, as JSON values.
 
     `sql` is the statement that was sent. `cut` is `rows` or `bytes` if rows were dropped because of the row limit or
     the size limit, or None. `explains` is true if the rows are a query plan. `formats` are the number formats of the
@@ -74,7 +74,7 @@ def run_sql(
     model: Model | None = None,
     effects: bool = True,
 ) -> SqlAnswer:
-    """Run one statement of a person or an agent on a connection, or on the only database.
+    """Run one statement from a person or an agent on a connection, or on the only database.
 
     `model` is its semantic layer, if already loaded. `effects` allows values of open decisions in notes. Raises
     `UsageError` for an unknown or ambiguous connection, the `query_policy` or `max_rows`, `StatementRefusedError`

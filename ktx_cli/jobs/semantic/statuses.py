@@ -110,7 +110,7 @@ def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, c
 def _keep_drift(
     database: sqlite3.Connection, repository: Repository, connection: str, load: Callable[[], Model]
 ) -> None:
-    """Record which accepted definitions read columns that have changed their type or were removed since.
+    """Record which accepted definitions read columns that have since changed type or been removed.
 
     If the scan at the time of the acceptance saw the same tables, nothing has changed.
     """
@@ -182,7 +182,7 @@ def _expressions(source: Source, kind: DefinitionKind, name: str) -> Iterator[st
 
 
 def _scanned_path(connection: str, table: tuple[str, ...]) -> str:
-    """Return the path of a table in the last scan."""
+    """Return a table's path in the last scan."""
     from ktx_cli.scan import table_path
 
     schema = table[-2] if len(table) > 1 else None
@@ -190,7 +190,7 @@ def _scanned_path(connection: str, table: tuple[str, ...]) -> str:
 
 
 def _types(tree: TreeView, path: str) -> Mapping[str, str]:
-    """Return the column types of a table in a commit, by lower-case column name."""
+    """Return a table's column types in a commit, by lower-case column name."""
     from ktx_cli.scan import read_table
 
     content = tree.read(path)

@@ -1,4 +1,4 @@
-"""The catalog of conventions, a record each: how each shows in the data, and how it may be read."""
+"""The catalog of conventions, one record each: how each shows in the data, and how it may be read."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _PEOPLE: Final = (
         id="merged_accounts",
         kind=DecisionKind.MERGED,
         table="accounts",
-        question="Do accounts count that were merged into another one?",
+        question="Do accounts that were merged into another one count?",
         forms=merged("account_id", "accounts"),
         readings=population("accounts that were merged into another one", "accounts"),
         expected="without",
@@ -133,7 +133,7 @@ _PEOPLE: Final = (
         id="deleted_contacts",
         kind=DecisionKind.DELETED,
         table="contacts",
-        question="Do users count whose access was removed?",
+        question="Do users whose access was removed count?",
         forms=(
             *removed("joined_on", 90),
             *left(
@@ -297,7 +297,7 @@ _SALES: Final = (
         id="line_discount",
         kind=DecisionKind.AMOUNT,
         table="order_items",
-        question="Are sales of products before or after discounts?",
+        question="Are product sales counted before or after discounts?",
         forms=(
             Form(
                 ("discount|discount_amount|rebate amount = round({line_amount} * ({roll} % 30) * 0.01, 2)",),
@@ -317,8 +317,8 @@ _SALES: Final = (
             ),
         ),
         readings=(
-            Reading("before", "before discounts", "Sales of products are before discounts.", value="{line_amount}"),
-            Reading("after", "after discounts", "Sales of products are after discounts.", value="$other"),
+            Reading("before", "before discounts", "Product sales are counted before discounts.", value="{line_amount}"),
+            Reading("after", "after discounts", "Product sales are counted after discounts.", value="$other"),
         ),
         measures=("product_sales",),
     ),
@@ -326,7 +326,7 @@ _SALES: Final = (
         id="refund_fee",
         kind=DecisionKind.AMOUNT,
         table="returns",
-        question="Are refunds before or after the fee that we keep?",
+        question="Are refunds counted before or after the fee that we keep?",
         forms=(
             Form(
                 ("handling_fee|restocking_fee|retained_fee amount = round({refund_amount} * 0.08, 2)",),
@@ -338,8 +338,10 @@ _SALES: Final = (
             ),
         ),
         readings=(
-            Reading("before", "before the fee", "Refunds are before the fee that we keep.", value="{refund_amount}"),
-            Reading("after", "after the fee", "Refunds are after the fee that we keep.", value="$other"),
+            Reading(
+                "before", "before the fee", "Refunds are counted before the fee that we keep.", value="{refund_amount}"
+            ),
+            Reading("after", "after the fee", "Refunds are counted after the fee that we keep.", value="$other"),
         ),
         measures=("refunds",),
     ),
@@ -416,7 +418,7 @@ _MONEY: Final = (
         id="payment_unit",
         kind=DecisionKind.UNIT,
         table="payments",
-        question="In which unit are payments kept?",
+        question="In which unit are payments stored?",
         forms=(unit("amount|paid_amount|value", "quantity 2000 90000", "0.01", "cents"),),
         readings=units("Payments", "amount"),
         expected="minor",
@@ -426,7 +428,7 @@ _MONEY: Final = (
         id="repeated_payments",
         kind=DecisionKind.DUPLICATES,
         table="payments",
-        question="Do payments count that were recorded twice?",
+        question="Do payments that were recorded twice count twice?",
         forms=(repeated("payment_id", "store_id amount paid_on method", 50),),
         readings=repeats("payments"),
         expected="once",
@@ -516,7 +518,7 @@ _MONEY: Final = (
         id="resent_usage",
         kind=DecisionKind.DUPLICATES,
         table="usage_records",
-        question="Does usage count that was sent twice?",
+        question="Does usage that was sent twice count twice?",
         forms=(repeated("usage_id", "subscription_id units used_on", 50),),
         readings=repeats("usage records"),
         expected="once",
@@ -595,7 +597,7 @@ _OPERATIONS: Final = (
         id="merged_tickets",
         kind=DecisionKind.MERGED,
         table="tickets",
-        question="Do tickets count that were merged into another one?",
+        question="Do tickets that were merged into another one count?",
         forms=merged("ticket_id", "tickets"),
         readings=population("tickets that were merged into another one", "tickets"),
         expected="without",
@@ -660,7 +662,7 @@ _OPERATIONS: Final = (
         id="purchase_unit",
         kind=DecisionKind.UNIT,
         table="purchase_orders",
-        question="In which unit is the value of purchase orders kept?",
+        question="In which unit is the value of purchase orders stored?",
         forms=(
             unit("order_value|total_cost|total", "quantity 10000 900000", "0.01", "cents"),
             unit("order_value|total_cost|total", "quantity 100000 9000000", "0.001", "thousandths of a euro"),
@@ -688,7 +690,7 @@ _OPERATIONS: Final = (
         id="ad_spend_unit",
         kind=DecisionKind.UNIT,
         table="ad_spend",
-        question="In which unit is ad spend kept?",
+        question="In which unit is ad spend stored?",
         forms=(
             unit("spend|cost|ad_cost", "quantity 5000000 900000000", "0.000001", "millionths of a euro"),
             unit("spend|cost|media_cost", "quantity 500 90000", "0.01", "cents"),

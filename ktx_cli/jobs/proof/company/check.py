@@ -1,4 +1,4 @@
-"""Scores answers to the questions of a company, and says which wrong reading an answer follows."""
+"""Scores answers to the questions about a company, and reports which wrong reading an answer follows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Verdict(StrEnum):
 
     RIGHT = "right"
     MISREAD = "misread"
-    """It is the answer of a wrong reading."""
+    """The answer matches a wrong reading."""
     WRONG = "wrong"
-    """It is neither the truth nor a known reading."""
+    """The answer matches neither the truth nor a known reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Score:
 
 @dataclass(slots=True)
 class AnswerKey:
-    """The answers of a warehouse to questions and their readings, each computed once."""
+    """A warehouse's answers to questions and their readings, each computed once."""
 
     warehouse: duckdb.DuckDBPyConnection
     known: dict[str, Expectation] = field(default_factory=dict)
 
     def expected(self, question: Question, sql: str) -> Expectation:
-        """Return what a statement answers, as an eval expects it."""
+        """Return the answer to a statement, as an eval expects it."""
         if sql not in self.known:
             self.known[sql] = _expectation(question, self.answer(sql))
         return self.known[sql]
@@ -55,7 +55,7 @@ class AnswerKey:
         return answer_of(columns, found.fetchall())
 
     def score(self, question: Question, answer: CaseAnswer) -> Score:
-        """Compare an answer with the truth, exactly, as `ktx eval` does, and then with each wrong reading."""
+        """Compare an answer exactly, as `ktx eval` does: first with the truth, then with each wrong reading."""
         if difference(self.expected(question, question.truth), answer) is None:
             return Score(Verdict.RIGHT)
         for each in question.wrong:
@@ -71,12 +71,12 @@ def _expectation(question: Question, answer: CaseAnswer) -> Expectation:
 
 
 def answer_of(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> CaseAnswer:
-    """Return rows of a database as an answer."""
+    """Return database rows as an answer."""
     return CaseAnswer(tuple(columns), tuple(tuple(json_value(value) for value in row) for row in rows))
 
 
 def tells_apart(key: AnswerKey, question: Question) -> bool:
-    """Say whether the truth has rows, and every reading of a question has other ones than the truth and the rest."""
+    """Return whether the truth has rows, and all readings of a question differ from it and each other."""
     statements = [question.truth, *(each.sql for each in question.wrong)]
     answers = [key.answer(each) for each in statements]
     if not answers[0].rows or any(value is None for row in answers[0].rows for value in row[-1:]):
@@ -88,9 +88,9 @@ def tells_apart(key: AnswerKey, question: Question) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """What came out when a company was asked with its own truths and wrong readings.
+    """The result of answering a company's questions with its own truths and wrong readings.
 
-    `right`: questions whose truth scores; `recognized`: wrong readings whose answer was taken for just that reading.
+    `right`: questions whose truth scores; `recognized`: wrong readings whose answer was matched to just that reading.
     `failures`: a sentence for each that was not.
     """
 

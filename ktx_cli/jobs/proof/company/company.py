@@ -1,4 +1,4 @@
-"""Writes the company of a seed into a folder, and returns everything that a test of agents needs to know of it."""
+"""Writes the company for a seed to a folder, and returns everything that a test of agents needs to know about it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONNECTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "dbt": {"driver": "dbt", "source_dir": DBT_PROJECT},
     "handbook": {"driver": "documents", "path": HANDBOOK},
 }
-"""The connections of the company, as `ktx.yaml` names them."""
+"""The company's connections, as named in `ktx.yaml`."""
 
 CONVENTIONS: Final = 30
 QUESTIONS: Final = 60
@@ -48,7 +48,7 @@ QUESTIONS: Final = 60
 
 @dataclass(frozen=True)
 class Company:
-    """The company of a seed. `conventions`: all of the catalog, on or not."""
+    """The company for a seed. `conventions`: all of the catalog, on or not."""
 
     folder: Path
     seed: int
@@ -70,11 +70,11 @@ class Company:
 
     @property
     def unsettled(self) -> tuple[Convention, ...]:
-        """The conventions that no document and no model settles."""
+        """The conventions that neither a document nor a model settles."""
         return tuple(each for each in self.switched_on if each.settled_by in (SettledBy.DATA, SettledBy.NOTHING))
 
     def convention(self, convention: str) -> Convention:
-        """Return the convention of an id."""
+        """Return the convention with an id."""
         return next(each for each in self.conventions if each.id == convention)
 
 
@@ -85,12 +85,13 @@ def write_company(
     conventions: Collection[str] | None = None,
     truths: Mapping[str, str] = MappingProxyType({}),
 ) -> Company:
-    """Write the company of a seed into a new or empty folder.
+    """Write the company for a seed to a new or empty folder.
 
-    `conventions`: the ids of those that are switched on; None: the seed chooses 30 of the catalog. `truths`: readings
-    that are right in place of those that the seed draws, by convention: a company that changed its mind. The same seed
-    gives the same company on every machine. Raises `StorageError` where a file cannot be written, and `ValueError`
-    where a convention or a reading is not known.
+    `conventions`: the ids of the conventions that are switched on; None: the seed chooses 30 from the catalog.
+    `truths`: correct readings in place of those that the seed draws, by convention: a company that changed its mind.
+    The same seed
+    gives the same company on every machine. Raises `StorageError` if a file cannot be written, and `ValueError` if a
+    convention or a reading is not known.
     """
     import duckdb
 
@@ -128,7 +129,7 @@ def write_company(
 
 
 def _config() -> bytes:
-    """Return the `ktx.yaml` with which `ktx ingest --no-llm` builds the context of a company."""
+    """Return the `ktx.yaml` with which `ktx ingest --no-llm` builds a company's context."""
     text = NEW_CONFIG
     for connection, fields in CONNECTIONS.items():
         text = config_with_connection(text, connection, fields)
@@ -136,7 +137,7 @@ def _config() -> bytes:
 
 
 def _added(switched: Sequence[Switched]) -> Mapping[str, list[str]]:
-    """Return the columns that conventions add, by the concept of their table."""
+    """Return the columns that conventions add, by their table's concept."""
     added: dict[str, list[str]] = {}
     for each in switched:
         if each.is_on:
@@ -145,7 +146,7 @@ def _added(switched: Sequence[Switched]) -> Mapping[str, list[str]]:
 
 
 def _without(switched: Sequence[Switched]) -> Iterator[str]:
-    """Yield the tables that are there only for conventions that are switched off."""
+    """Yield the tables that exist only for conventions that are switched off."""
     needed = {each.plan.needs for each in switched if each.is_on}
     yield from {each.plan.needs for each in switched} - needed - {""}
 
@@ -153,7 +154,7 @@ def _without(switched: Sequence[Switched]) -> Iterator[str]:
 def choose_questions(
     database: duckdb.DuckDBPyConnection, plan: MadeUpCompany, conventions: Sequence[Convention]
 ) -> tuple[Question, ...]:
-    """Return questions whose readings all differ, so that each convention is in about as many."""
+    """Return questions whose readings all differ, with each convention in about the same number of questions."""
     key = AnswerKey(database)
     waiting = {each.id: each for each in candidates(plan, conventions)}
     reached = {each.id: 0 for each in conventions if each.is_on}

@@ -1,4 +1,4 @@
-"""Conventions: what a figure of the company depends on, how it shows in the data, and what settles it."""
+"""Conventions: what a company's figures depend on, how it shows in the data, and what settles it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ktx_cli.semantic import Alternative, DecisionKind
 
 
 class SettledBy(StrEnum):
-    """What says which reading of a convention is right."""
+    """What settles which reading of a convention is correct."""
 
     DOCUMENT = "document"
     """The handbook states it."""
     SQL = "sql"
-    """The dbt project follows it, and nothing states it."""
+    """The dbt project follows the convention, and nothing states it."""
     DATA = "data"
-    """Nothing says it; the data shows that there is a question, and what any reader would expect is right."""
+    """Nothing states the convention; the data shows that there is a question, and the expected reading is correct."""
     NOTHING = "nothing"
-    """Nothing says it, and either reading may be right: a person has to decide."""
+    """Nothing states the convention, and either reading may be correct, so a person has to decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read a convention, as templates of SQL in the concepts of its table (see `warehouse.resolve`).
+    """One way to read a convention, as SQL templates in the concepts of its table (see `warehouse.resolve`).
 
     `filter`: a condition on rows. `value`: what is aggregated, in place of the measure's own. `time`: the date that a
-    row belongs to; `$time` is the one that the other conventions leave. `$name` is a part of the drawn form.
+    row belongs to; `$time` is the date left by the other conventions. `$name` is a part of the drawn form.
     `sentence`: how the handbook states it. `in_sql`: whether a model can follow it so that a reader notices.
     """
 
@@ -75,11 +75,11 @@ _CHOICE: Final = re.compile(r"<([^<>=]*\|[^<>=]*)>")
 
 @dataclass(frozen=True, slots=True)
 class ConventionPlan:
-    """A convention of the catalog. `table`: a concept. `measures`: those it is about; empty: all of the table.
+    """A convention in the catalog. `table`: a concept. `measures`: those it is about; empty: all of the table.
 
-    `reaches`: whether it is also about what belongs to the rows, such as the orders of an account. `expected`: the
-    reading that any reader would expect, empty where there is none. `aggregate`: what the values of readings go into.
-    `needs`: a table that is there for such conventions alone.
+    `reaches`: whether it also applies to what belongs to the rows, such as an account's orders. `expected`: the reading
+    that any reader would expect; empty if there is none. `aggregate`: the aggregate of the readings' values. `needs`: a
+    table that exists only for such conventions.
     """
 
     id: str
@@ -107,11 +107,11 @@ class ConventionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """A convention of the company of a seed, in the names of its tables.
+    """A convention in a seed's company, in terms of its table names.
 
-    `table`: `schema.name`; `columns`: those that show it, none of one that is not on. `alternatives`: its readings.
-    `truth`: the id of the alternative that is right. `statement`: the sentence of the handbook, or the SQL that a model
-    follows, whichever settles it; empty where nothing says it. `place`: the path of the file that has it. `plan`,
+    `table`: `schema.name`; `columns`: those that show it; none if it is not on. `alternatives`: its readings. `truth`:
+    the id of the correct alternative. `statement`: the sentence of the handbook, or the SQL that a model
+    follows, whichever settles it; empty if nothing does. `place`: the path of the file with the statement. `plan`,
     `readings`: what questions are made from.
     """
 
@@ -131,13 +131,13 @@ class Convention:
 
     @property
     def wrong(self) -> tuple[str, ...]:
-        """The ids of the alternatives that are not right."""
+        """The ids of the incorrect alternatives."""
         return tuple(each for each in self.readings if each != self.truth)
 
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """A convention of the catalog as the seed drew it, before there is a plan of tables."""
+    """A catalog convention as the seed drew it, before there is a plan of tables."""
 
     plan: ConventionPlan
     is_on: bool
@@ -153,11 +153,11 @@ def switch(
     count: int,
     truths: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Switched, ...]:
-    """Return the catalog as the seed draws it.
+    """Return the catalog as drawn by the seed.
 
-    `wanted`: the ids that are on; None: the seed chooses `count` of them. What settles those that are on is dealt in
-    turns, so that each class has about as many. `truths`: the id of the reading that is right, by that of the
-    convention, where it is not the one that the seed draws. Raises `ValueError` for an id that is not known.
+    `wanted`: the ids that are on; None: the seed chooses `count` of them. The ways to settle them are dealt in turns,
+    so that each class has about the same number. `truths`: convention id -> id of the correct reading, if it is not the
+    one that the seed draws. Raises `ValueError` for an unknown id.
     """
     dice = Dice(seed, "conventions")
     ids = [each.id for each in catalog]
@@ -188,7 +188,7 @@ def _switched(seed: int, plan: ConventionPlan, is_on: bool, settled_by: SettledB
 
 
 def read(company: MadeUpCompany, switched: Switched) -> Convention:
-    """Return a convention in the names of the company's tables."""
+    """Return a convention in terms of the company's table names."""
     plan, parts = switched.plan, switched.form.parts
     table = next((each for each in company.tables if each.concept == plan.table), None)
 

@@ -1,6 +1,6 @@
-"""The tables that the questions are about, and the plan of a company: those tables, what conventions add, and others.
+"""The tables that the questions are about, and a company's plan: those tables, columns for conventions, and others.
 
-The text is written as in `tables.py`; behind ` = ` stands SQL that computes a column from the others (see
+The text is written as in `tables.py`; ` = ` is followed by SQL that computes a column from the others (see
 `warehouse.resolve`). A column or table of the text that a convention needs is in the plan only while it is switched on.
 """
 
@@ -198,7 +198,7 @@ _BACKDROP: Final[Mapping[str, Sequence[str]]] = {
     "dim_date": ("fiscal_quarter",),
     "account_contacts": (),
 }
-"""The tables of `tables.py` that stand around the core, and the columns that would be conventions of their own."""
+"""The tables in `tables.py` around the core, and the columns that would be conventions of their own."""
 
 _DECOYS: Final[Mapping[str, Sequence[str]]] = {
     "accounts": (
@@ -256,7 +256,7 @@ _DECOYS: Final[Mapping[str, Sequence[str]]] = {
     "purchase_orders": ("loaded_at|synced_at|etl_loaded_at time",),
     "ad_spend": ("loaded_at|synced_at|etl_loaded_at time",),
 }
-"""Columns that look like conventions and are none: the seed adds some of them."""
+"""Columns that look like conventions but are not; the seed adds some of them."""
 
 _SCHEMAS: Final = (
     ("shop", "finance", "operations"),
@@ -268,7 +268,7 @@ _FRONT: Final = ("crm", "sales", "support", "web", "marketing")
 _MONEY: Final = ("billing", "finance")
 _BEHIND: Final = ("hr", "inventory", "analytics")
 _BACKDROP_ROWS: Final = 0.08
-"""How large the tables around the core are, relative to the benchmark's."""
+"""The size of the tables around the core, relative to the benchmark's."""
 
 _MAILBOX: Final = "['brightmail', 'northpost', 'letterbox', 'inboxly', 'mailhaus']"
 
@@ -288,7 +288,7 @@ _SECOND_WORDS: Final = ("Works", "Systems", "Trading", "Supply", "Labs", "Goods"
 
 
 def company_name(seed: int) -> str:
-    """Return the name of the company of a seed."""
+    """Return the company name for a seed."""
     dice = Dice(seed, "company name")
     return f"{dice.pick(_FIRST_WORDS)} {dice.pick(_SECOND_WORDS)}"
 
@@ -299,9 +299,9 @@ def company_domain(seed: int) -> str:
 
 
 def plan_core(seed: int, added: Mapping[str, Sequence[str]], without: Iterable[str] = ()) -> MadeUpCompany:
-    """Return the plan of the company of a seed.
+    """Return the plan of the company for a seed.
 
-    `added`: lines of columns by the concept of their table; one of a concept that the table has replaces it.
+    `added`: column lines by their table's concept; a line whose concept the table already has replaces that column.
     `without`: omitted tables, or columns (`table.column`).
     """
     dice = Dice(seed, "plan")
@@ -338,5 +338,5 @@ def _blocks(text: str) -> list[list[str]]:
 
 
 def _column(line: str) -> str:
-    """Return the concept of the column of a line."""
+    """Return the concept of a column from its line."""
     return line.split()[0].split("|")[0]

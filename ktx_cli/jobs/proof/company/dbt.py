@@ -1,6 +1,6 @@
-"""The dbt project of a company: sources, staging models, marts, and the rules that only their SQL says.
+"""A company's dbt project: sources, staging models, marts, and rules that appear only in their SQL.
 
-Staging models and marts with the rows of a fact are ephemeral; marts with figures are views of the warehouse. A model
+Staging models and marts with the rows of a fact are ephemeral; marts with figures are views in the warehouse. A model
 follows what a model or the handbook settles, and passes on every column that anything else would need.
 """
 
@@ -33,7 +33,7 @@ _IS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DbtProject:
-    """The files of the project by path, the views of the warehouse by name, and where conventions are followed.
+    """The project files by path, the warehouse views by name, and the files that follow each convention.
 
     `places`: the path of the model by the id of the convention. `models`: the models by name, ephemeral ones too.
     """
@@ -46,7 +46,7 @@ class DbtProject:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes the models of one project."""
+    """Writes the models for one project."""
 
     company: MadeUpCompany
     conventions: Sequence[Convention]
@@ -57,7 +57,7 @@ class _Writer:
     described: dict[str, str] = field(default_factory=dict)
 
     def followed(self, fact: Fact, measure: Measure | None = None) -> list[Convention]:
-        """Return what the SQL of models says about a fact and its measures."""
+        """Return the statements of models about a fact and its measures, as SQL."""
         return [
             each
             for each in self.conventions
@@ -67,12 +67,12 @@ class _Writer:
         ]
 
     def source(self, sql: str) -> str:
-        """Return SQL with the tables of the warehouse as calls of `source`."""
+        """Return SQL with the warehouse tables as calls of `source`."""
         names = "|".join(re.escape(str(each)) for each in self.company.tables)
         return re.sub(rf"(?<![\w.])({names})(?![\w.])", lambda match: _source(*match[1].split(".")), sql)
 
     def own_rules(self, concept: str) -> list[Convention]:
-        """Return what models say about which rows of a table count."""
+        """Return the models' conditions on which rows of a table count."""
         return [
             each
             for each in self.conventions
@@ -80,7 +80,7 @@ class _Writer:
         ]
 
     def staging(self, fact: Fact) -> None:
-        """Write the staging model of a fact: its columns, and for some of its rules a column that says what counts."""
+        """Write a fact's staging model: its columns and, for some rules, a column that states which rows count."""
         table = self.company.of(fact.table)
         path = f"models/staging/stg_{table.name}.sql"
         columns = [each.name for each in table.columns]
@@ -150,7 +150,7 @@ class _Writer:
             wanted = wanted - {concept}
 
     def figures(self, fact: Fact, measure: Measure) -> None:
-        """Write the mart of a measure, a view, where everything that it depends on is settled by a model."""
+        """Write the mart for a measure as a view, if models settle everything that the measure depends on."""
         group = next(iter(fact.groups.items()), None)
         if group is None:
             return
@@ -165,7 +165,7 @@ class _Writer:
         self.described[name] = f"One row for each {group[0]}."
 
     def fiscal(self) -> None:
-        """Write the calendar with the fiscal year, where models alone say when it begins."""
+        """Write the calendar with the fiscal year, if only models state when it begins."""
         for each in self.conventions:
             if each.kind is not DecisionKind.FISCAL_START or each.settled_by is not SettledBy.SQL or not each.is_on:
                 continue
@@ -190,7 +190,7 @@ def _result(convention: Convention, fact: Fact) -> str | None:
 
 
 def write_dbt(company: MadeUpCompany, conventions: Sequence[Convention]) -> DbtProject:
-    """Return the dbt project of a company."""
+    """Return the dbt project for a company."""
     on = [each for each in conventions if each.is_on]
     writer = _Writer(company, on, Dice(company.seed, "dbt"))
     for fact in FACTS:
@@ -229,7 +229,7 @@ def _model(columns: Sequence[str], lines: Iterable[str]) -> str:
 
 
 def _backdrop_views(company: MadeUpCompany) -> Iterator[tuple[str, str]]:
-    """Yield marts of tables that no convention is about."""
+    """Yield marts for tables that no convention is about."""
     for name, concept, group, value in (
         ("hours_by_project", "timesheets", "project_id", "hours"),
         ("absence_days_by_employee", "absences", "employee_id", "days"),
@@ -269,7 +269,7 @@ _PROFILES: Final = """\
 
 
 def _sources(company: MadeUpCompany, conventions: Sequence[Convention]) -> Iterator[str]:
-    """Yield the lines of the sources: what tables are, their keys, and references."""
+    """Yield the lines for the sources: table descriptions, their keys, and references."""
     repeated = {each.plan.table for each in conventions if each.is_on and each.kind is DecisionKind.DUPLICATES}
     yield from ("version: 2", "", "sources:")
     for schema in sorted({each.schema for each in company.tables}):

@@ -1,4 +1,4 @@
-"""The handbook of a company: what its teams do, what is stated about figures, a page that is superseded, and notes."""
+"""A company's handbook: what its teams do, statements about figures, a superseded page, and notes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LAST_REVIEW: Final = date(2025, 5, 30)
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of the handbook. `tables`: the concepts whose figures it is about."""
+    """A handbook page. `tables`: the concepts whose figures it is about."""
 
     file: str
     title: str
@@ -240,7 +240,7 @@ and the telephone system are run by partners.""",
 class Handbook:
     """The pages by file, and where conventions are stated. `places`: the path of the page by the convention's id.
 
-    `superseded`, `contradicted`: the ids of the conventions that an older page, or notes, state otherwise.
+    `superseded`, `contradicted`: the ids of the conventions that an older page, or notes, state differently.
     """
 
     files: Mapping[str, str]
@@ -250,7 +250,7 @@ class Handbook:
 
 
 def write_handbook(seed: int, conventions: Sequence[Convention]) -> Handbook:
-    """Return the handbook of a company: every convention that documents settle is stated on the page of its table."""
+    """Return a company's handbook; every convention settled by documents is stated on the page about its table."""
     dice = Dice(seed, "handbook")
     stated = [each for each in conventions if each.is_on and each.settled_by is SettledBy.DOCUMENT]
     otherwise = dice.sample(stated, min(2, len(stated)))
@@ -299,7 +299,7 @@ def _separated(parts: Sequence[str]) -> Iterator[str]:
 
 
 def _other(convention: Convention) -> str:
-    """Return the sentence of another reading than the true one."""
+    """Return the sentence for a reading other than the true one."""
     return convention.readings[convention.wrong[0]].sentence
 
 

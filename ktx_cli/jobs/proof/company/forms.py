@@ -1,4 +1,4 @@
-"""How conventions of a kind usually show in data, and how they are usually read: what the catalog is written with."""
+"""How kinds of conventions usually show in data, and how they are usually read; the building blocks of the catalog."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ RATES: Final = "exchange_rates"
 """The table of exchange rates."""
 
 FAMILIES: Final = "product_families"
-"""The table of what products may be variants of."""
+"""The table whose variants products may be."""
 
 
 def concept(names: str) -> str:
-    """Return the column that a list of names stands for, as a template."""
+    """Return the column that a list of names represents, as a template."""
     return f"{{{names.split('|')[0]}}}"
 
 
@@ -38,7 +38,7 @@ def flags(names: str, share: int, real: str = "") -> tuple[Form, ...]:
 
 
 def kind(names: str, marked: str, share: int, others: str) -> Form:
-    """Return a form with a column of few values, one of which marks rows; `others`: two that mark nothing."""
+    """Return a form whose column has few values, one of which marks rows; `others`: two values that mark nothing."""
     usual, other = others.split()
     value = (
         f"CASE WHEN {{roll}} < {share} THEN '{marked}' WHEN {{roll}} < {3 * share} THEN '{other}' ELSE '{usual}' END"
@@ -47,7 +47,7 @@ def kind(names: str, marked: str, share: int, others: str) -> Form:
 
 
 def removed(day: str, share: int) -> tuple[Form, ...]:
-    """Return the forms of rows that are marked as deleted. `day`: the column with the day they came."""
+    """Return the forms of rows marked as deleted. `day`: the column with the day they came."""
     when = f"CASE WHEN {{roll}} < {share} THEN {{{day}}} + CAST(20 + {{roll}} % 200 AS INTEGER) END"
     word = "<deleted|removed|D|gone>"
     state = f"CASE WHEN {{roll}} < {share} THEN '{word}' ELSE '<live|current|A|ok>' END"
@@ -106,7 +106,7 @@ def merged(key: str, table: str) -> tuple[Form, ...]:
 
 
 def parents(names: str, key: str, table: str, share: int) -> tuple[Form, ...]:
-    """Return the forms in which rows of a table belong to another row of it, which may stand for itself."""
+    """Return the forms in which rows belong to another row of the same table, which may represent itself."""
     value = f"CASE WHEN {{{key}}} > 60 AND {{roll}} < {share} THEN 1 + {{roll}} * 11 % 60 END"
     either = f"coalesce({concept(names)}, {{{key}}})"
     return (
@@ -116,7 +116,7 @@ def parents(names: str, key: str, table: str, share: int) -> tuple[Form, ...]:
 
 
 def entities(key: str, entity: str, counted: str, together: str) -> tuple[Reading, ...]:
-    """Return the readings of a parent: each `entity` is one that is `counted`, or all `together` are."""
+    """Return the readings of a parent: each `entity` counts as one `counted` thing, or all `together` do."""
     return (
         Reading(
             *("entity", f"each {entity} is one {counted}", f"Each {entity} is a {counted} of its own."),
@@ -148,7 +148,7 @@ def statuses(names: str, values: str, *, dropped: str, kept: str) -> Form:
 
 
 def codes(names: str, values: str, *, dropped: str, kept: str) -> Form:
-    """Return a form with a column of statuses that are numbers. `values`: with shares of a thousand, the last is 1000;
+    """Return a form whose status column contains numbers. `values`: with shares of a thousand, the last is 1000;
     `dropped`, `kept`: those of two readings.
     """
     *first, last = (each.partition("=") for each in values.split())
@@ -169,7 +169,7 @@ def codes(names: str, values: str, *, dropped: str, kept: str) -> Form:
 
 
 def status_readings(noun: str) -> tuple[Reading, ...]:
-    """Return the readings of statuses of a `noun`."""
+    """Return the readings of a `noun`'s statuses."""
     capital = noun[0].upper() + noun[1:]
     return (
         Reading("all", "every status counts", f"{capital} of every status count.", in_sql=False),
@@ -205,7 +205,7 @@ def dates(noun: str, first: str, event: str) -> tuple[Reading, ...]:
 
 
 def unit(names: str, kind_and_values: str, factor: str, words: str, value: str = "") -> Form:
-    """Return a form in which amounts are whole numbers of a minor unit. `value`: SQL that computes them."""
+    """Return a form with amounts as whole numbers of a minor unit. `value`: SQL that computes them."""
     return Form(
         (f"{names} {kind_and_values}{f' = {value}' if value else ''}",), parts={"factor": factor, "unit": words}
     )
@@ -214,16 +214,16 @@ def unit(names: str, kind_and_values: str, factor: str, words: str, value: str =
 def units(noun: str, amount: str) -> tuple[Reading, ...]:
     """Return the readings of a unit."""
     return (
-        Reading("major", "amounts are in euros", f"{noun} are kept in euros.", value=f"{{{amount}}}", in_sql=False),
+        Reading("major", "amounts are in euros", f"{noun} are stored in euros.", value=f"{{{amount}}}", in_sql=False),
         Reading(
-            *("minor", "amounts are in $unit", f"{noun} are kept in $unit; figures are given in euros."),
+            *("minor", "amounts are in $unit", f"{noun} are stored in $unit; figures are given in euros."),
             value=f"{{{amount}}} * $factor",
         ),
     )
 
 
 def repeated(key: str, names: str, share: int = 45, change: str = "") -> Form:
-    """Return a form in which rows are there twice under another key. `names`: what is equal; `change`: what is not."""
+    """Return a form in which rows are repeated under another key. `names`: what is equal; `change`: what is not."""
     by = ", ".join(f"{{inner.{each}}}" for each in names.split())
     return Form(
         (),

@@ -1,6 +1,6 @@
-"""The query history of a company: what people asked the warehouse, and when.
+"""A company's query history: what people asked the warehouse, and when.
 
-It follows what models and documents settle. Where nothing settles a convention, people only look at its columns.
+It follows what models and documents settle. If nothing settles a convention, people only query its columns.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ FILE: Final = "queries/history.sql"
 _END: Final = datetime(2025, 6, 20, 17)
 _SETTLED: Final = (SettledBy.DOCUMENT, SettledBy.SQL)
 _FIGURES: Final = 15
-"""The largest number of figures in the history."""
+"""The maximum number of figures in the history."""
 
 _LOOKED_UP: Final = 14
-"""The number of tables around the core that people ask."""
+"""The number of tables around the core that people query."""
 
 
 def write_history(company: MadeUpCompany, conventions: Sequence[Convention], questions: Sequence[Question]) -> str:
-    """Return the history as a file of SQL: each statement with its user, its executions and when it last ran."""
+    """Return the history as an SQL file: each statement with its user, its executions and when it last ran."""
     dice = Dice(company.seed, "history")
     users = [f"{each.lower()}" for each in dice.sample(FIRST_NAMES, 6)]
     lines = []
@@ -44,7 +44,7 @@ def write_history(company: MadeUpCompany, conventions: Sequence[Convention], que
 
 
 def _figures(company: MadeUpCompany, conventions: Sequence[Convention], questions: Sequence[Question]) -> list[str]:
-    """Return statements of figures as documents and models settle them, other ones than the questions ask for."""
+    """Return statements for figures as documents and models settle them, other than those in the questions."""
     settled = {each.id for each in conventions if each.is_on and each.settled_by in _SETTLED}
     asked = {each.truth for each in questions}
     others = (each for each in candidates(company, conventions) if each.truth not in asked)
@@ -52,7 +52,7 @@ def _figures(company: MadeUpCompany, conventions: Sequence[Convention], question
 
 
 def _glances(company: MadeUpCompany, conventions: Sequence[Convention]) -> Iterator[str]:
-    """Yield statements that count the rows of each value of a column, and say nothing of what they are counted for."""
+    """Yield statements that count the rows for each value of a column, without stating a purpose."""
     for each in conventions:
         if each.is_on and each.settled_by not in _SETTLED and each.columns:
             table = company.of(each.plan.table)

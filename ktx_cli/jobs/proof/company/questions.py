@@ -16,7 +16,7 @@ from ktx_cli.semantic import DecisionKind
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is asked of a fact. `now`, `then`: how a question about all rows and one about a period begin.
+    """What a question asks about a fact. `now`, `then`: how a question about all rows and one about a period begin.
 
     `aggregate`: SQL around the `value`, a template in the concepts of the table.
     """
@@ -30,7 +30,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A table that is asked. `time`: the date of its rows, empty where it has none.
+    """A table that questions are about. `time`: the date of its rows, empty where it has none.
 
     `path`: the reference to each table that it reaches, in the order of joins.
 
@@ -251,12 +251,12 @@ FACTS: Final[tuple[Fact, ...]] = (
 
 _YEARS: Final = (2023, 2024)
 _FISCAL: Final = ("orders", "invoices", "expenses", "purchase_orders")
-"""The tables that are asked by fiscal years."""
+"""The tables whose questions use fiscal years."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a question asks of a measure: a `group` by words and column, the `year`, or the steps of time."""
+    """What a question asks about a measure: a `group` by words and column, the `year`, or the time steps."""
 
     group: tuple[str, str] | None = None
     year: int | None = None
@@ -276,7 +276,7 @@ def _shapes(fact: Fact) -> Iterator[Shape]:
 
 
 def candidates(company: MadeUpCompany, conventions: Sequence[Convention]) -> Iterator[Question]:
-    """Yield the questions that the conventions of a company make tempting, those of each fact in turn."""
+    """Yield the questions for which a company's conventions are tempting, those about each fact in turn."""
     on = [each for each in conventions if each.is_on]
     dice = Dice(company.seed, "questions")
     asked = [(fact, measure, shape) for fact in FACTS for measure in fact.measures for shape in _shapes(fact)]
@@ -302,9 +302,9 @@ def candidates(company: MadeUpCompany, conventions: Sequence[Convention]) -> Ite
 def answer_under(
     company: MadeUpCompany, conventions: Sequence[Convention], question: str, chosen: Mapping[str, str]
 ) -> str:
-    """Return the statement that answers a question, by its id, under a reading of each convention it depends on.
+    """Return the statement that answers the question with an id, under a reading of each convention it depends on.
 
-    Raises `LookupError` where no question has the id, or a convention has no reading.
+    Raises `LookupError` if no question has the id, or a convention has no reading.
     """
     for fact in FACTS:
         for measure in fact.measures:
@@ -316,7 +316,7 @@ def answer_under(
 
 
 def touches(convention: Convention, fact: Fact, measure: Measure, shape: Shape) -> bool:
-    """Say whether the answer to a question depends on a convention."""
+    """Return whether the answer to a question depends on a convention."""
     plan = convention.plan
     if plan.kind is DecisionKind.FISCAL_START:
         return shape.is_fiscal
@@ -390,7 +390,7 @@ def statement(
 
 
 def _joins(company: MadeUpCompany, fact: Fact, wanted: set[str]) -> Iterator[str]:
-    """Yield the joins up to the last table that is wanted."""
+    """Yield the joins up to the last table that is needed."""
     if not wanted:
         return
     before = fact.table

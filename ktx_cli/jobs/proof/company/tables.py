@@ -1,7 +1,7 @@
-"""The tables of the company: what each column is, the names it may have, and how its values are drawn.
+"""The company's tables: the meaning of each column, its possible names, and how its values are drawn.
 
 A line is a column: its names (the seed chooses one), its kind, and what the kind needs. A heading is a table: its
-names, its role and its rows. What the roles and kinds mean stands in `warehouse.py`.
+names, its role and its rows. `warehouse.py` explains the roles and kinds.
 """
 
 from __future__ import annotations

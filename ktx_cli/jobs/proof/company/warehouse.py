@@ -1,4 +1,4 @@
-"""Generates the company of a seed as a DuckDB file, and says of each table and column what it is."""
+"""Generates the company for a seed as a DuckDB file, and describes what each table and column is."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ DAYS: Final = 900
 
 
 class Role(StrEnum):
-    """What the rows of a table are."""
+    """The meaning of a table's rows."""
 
     FACT = "fact"
-    """Things that happened, which people count and add up."""
+    """Things that happened, which people count and sum."""
     ENTITY = "entity"
     """Things and people with attributes."""
     LOOKUP = "lookup"
     """Lists that other tables refer to."""
     STATES = "states"
-    """How something was at a time: snapshots, versions, plans, prices, and records of changes."""
+    """The state of something at a time: snapshots, versions, plans, prices, and records of changes."""
     BRIDGE = "bridge"
     """Pairs of keys."""
     COPY = "copy"
@@ -41,7 +41,7 @@ class Role(StrEnum):
 
 
 class Kind(StrEnum):
-    """What the values of a column are. Only amounts, quantities and durations of facts may be added up."""
+    """The meaning of a column's values. Only amounts, quantities and durations of facts may be added up."""
 
     KEY = "key"
     REF = "ref"
@@ -60,7 +60,7 @@ class Kind(StrEnum):
     RUNNING = "running"
     """Counters that only grow."""
     STATE = "state"
-    """Limits, targets, estimates and attributes that hold for a period."""
+    """Limits, targets, estimates and attributes that apply to a period."""
     ORDINAL = "ordinal"
     """Positions, versions, priorities, and parts of dates."""
     CODE = "code"
@@ -117,12 +117,12 @@ class CompanyColumn:
 
     @property
     def weights(self) -> dict[str, int]:
-        """Value -> how often it comes, of a column with few values."""
+        """Value -> how often it occurs, for a column with few values."""
         return {value: int(count) for value, _, count in (each.partition("=") for each in self.arguments)}
 
     @property
     def in_cents(self) -> bool:
-        """Whether it holds whole cents."""
+        """Whether the column contains whole cents."""
         return self.kind is Kind.AMOUNT and "cents" in self.name
 
 
@@ -154,12 +154,12 @@ class CompanyTable:
         return next((each for each in self.columns if each.kind is Kind.KEY), None)
 
     def column(self, name: str) -> CompanyColumn:
-        """Return the column of a name."""
+        """Return the column with a name."""
         return next(each for each in self.columns if each.name.casefold() == name.casefold())
 
     @property
     def additive(self) -> frozenset[str]:
-        """The columns that people add up."""
+        """The columns that people sum."""
         if self.role is not Role.FACT:
             return frozenset()
         return frozenset(each.name for each in self.columns if each.kind in ADDITIVE)
@@ -167,18 +167,18 @@ class CompanyTable:
 
 @dataclass(frozen=True)
 class MadeUpCompany:
-    """The warehouse of the company of a seed. `is_clean`: no row is doubled, empty or a test by chance."""
+    """The warehouse for a seed's company. `is_clean`: no row is doubled, empty or a test by chance."""
 
     seed: int
     tables: tuple[CompanyTable, ...]
     is_clean: bool = False
 
     def of(self, concept: str) -> CompanyTable:
-        """Return the table of a concept."""
+        """Return the table for a concept."""
         return next(each for each in self.tables if each.concept == concept)
 
     def table(self, schema: str | None, name: str) -> CompanyTable:
-        """Return the table of a name."""
+        """Return the table with a name."""
         return next(each for each in self.tables if (each.schema, each.name) == (schema, name))
 
     def accepted_values(self) -> dict[str, dict[str, list[str]]]:
@@ -194,9 +194,9 @@ class MadeUpCompany:
 def plan_company(
     seed: int, scale: float = 1, text: str = TABLES, *, is_clean: bool = False, schemas: Mapping[str, str] | None = None
 ) -> MadeUpCompany:
-    """Return the tables of the company of a seed, without rows.
+    """Return the tables of the company for a seed, without rows.
 
-    `scale`: makes large tables smaller or larger. `schemas`: the schema of each one that the text names.
+    `scale`: makes large tables smaller or larger. `schemas`: the schema of each table that the text names.
     """
     chance = random.Random(f"{seed}:names")
     blocks = [block.strip().splitlines() for block in text.split("\n\n") if block.strip()]
@@ -236,7 +236,7 @@ def _table(lines: list[str], picks: dict[str, int], chance: random.Random, scale
 
 
 def build_company(seed: int, path: Path, scale: float = 1) -> MadeUpCompany:
-    """Write the warehouse of a seed to a new DuckDB file. The same seed gives the same rows on every machine."""
+    """Write the warehouse for a seed to a new DuckDB file. The same seed gives the same rows on every machine."""
     import duckdb
 
     company = plan_company(seed, scale)
@@ -249,7 +249,7 @@ _CSV: Final = "FORMAT csv, HEADER false, AUTO_DETECT false, DELIM ',', QUOTE '\"
 
 
 def load_company(company: MadeUpCompany, database: duckdb.DuckDBPyConnection) -> None:
-    """Create the tables of a company in an empty database, with their rows and what is derived from them."""
+    """Create a company's tables in an empty database, with their rows and derived data."""
     counts = {each.concept: each.rows for each in company.tables}
     with tempfile.TemporaryDirectory() as folder:
         for schema in sorted({each.schema for each in company.tables}):
@@ -271,11 +271,11 @@ def load_company(company: MadeUpCompany, database: duckdb.DuckDBPyConnection) ->
 
 
 def resolve(sql: str, company: MadeUpCompany, table: CompanyTable, *, prefix: str = "", salt: str = "") -> str:
-    """Return SQL of the plan in the names of the seed.
+    """Return SQL from the plan with the names for the seed.
 
-    `{concept}` is a column of the table, with `prefix` in front; `{inner.concept}` one without it, in a subquery;
-    `{table}` the table, `{own}` its alias, `{all[concept]}` another one; `{roll}` a number from 0 to 999 that is drawn
-    for each row by `salt`.
+    `{concept}` is a column of the table, with `prefix` in front; `{inner.concept}` is a column without it, in a
+    subquery; `{table}` the table, `{own}` its alias, `{all[concept]}` another one; `{roll}` a number from 0 to 999 that
+    is drawn for each row by `salt`.
     """
     names = {each.concept: prefix + each.name for each in table.columns}
     others = _Tables(company)
@@ -285,7 +285,7 @@ def resolve(sql: str, company: MadeUpCompany, table: CompanyTable, *, prefix: st
 
 
 class _Tables:
-    """The tables of a company by concept, for texts that name them."""
+    """A company's tables by concept, for texts that name them."""
 
     def __init__(self, company: MadeUpCompany) -> None:
         self._company = company
@@ -295,7 +295,7 @@ class _Tables:
 
 
 def _roll(seed: int, table: CompanyTable, salt: str) -> str:
-    """Return SQL for a number from 0 to 999 that depends on the key of a row."""
+    """Return SQL for a number from 0 to 999 that depends on a row's key."""
     if table.key is None:
         return "0"
     chance = random.Random(f"{seed}:{table.concept}:{salt}")
@@ -337,7 +337,7 @@ Drawer = Callable[[int], Any]
 def _drawer(
     column: CompanyColumn, table: CompanyTable, counts: dict[str, int], chance: random.Random, is_clean: bool
 ) -> Drawer:
-    """Return a function from the number of a row to a value of the column."""
+    """Return a function from a row number to a value of the column."""
     if column.derived:
         return lambda number: None
     draw = _values(column, table, counts, chance, is_clean)
