@@ -66,7 +66,7 @@ class CommittedJoins:
 
     @cached_property
     def relationships(self) -> tuple[ReviewedRelationship, ...]:
-        """All relationships, removed ones last. An empty record reads no other file."""
+        """All relationships, removed ones last. For an empty record, no other file is read."""
         known = self._committed.records.known
         if not known.relationships and not known.gone:
             return ()

@@ -23,10 +23,10 @@ class FetchContext:
     """The inputs of a fetch.
 
     `previous`: path -> sha256 of files from the last fetch that are still in the raw store; empty to fetch everything.
-    `cursor`: the point at which that fetch continues. `stopped`: whether the run is cancelled; a fetch with many
-    requests checks it between two of them and raises `CancelledError`. `cache`: the folder for copies of repositories;
-    None for the project's own folder, which a dry run does not use. `models`: the semantic layers of the databases, as
-    the run has them.
+    `cursor`: the last fetch's cursor. `stopped`: whether the run is cancelled; a fetch with many requests checks it
+    between two of them and raises `CancelledError`. `cache`: the folder for copies of repositories; None for the
+    project's own folder, which a dry run does not use. `models`: the semantic layers of the databases, as the run has
+    them.
     """
 
     connection: str

@@ -357,7 +357,7 @@ class Dialect(TimeArithmetic):
     """Whether a file name can be used as a table."""
 
     file_formats: frozenset[str] = frozenset()
-    """Names that are interpreted as a file format or another source instead of a schema."""
+    """Names that are interpreted as a file format or another source rather than a schema."""
 
     def rendered(self, tree: exp.Expr, *, copy: bool = True) -> str:
         """Return the SQL of a checked statement without comments, and with function names as originally written.

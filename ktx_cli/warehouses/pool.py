@@ -37,7 +37,9 @@ class PoolBusyError(Exception):
 
 @dataclass(slots=True)
 class Pooled(Generic[ItemT]):
-    """An item of a pool. `proof`: its state when opened. `since`: the time of its last return. `uses`: their number."""
+    """An item of a pool. `proof`: its state when opened. `since`: the time of its last return. `uses`: how often it was
+    lent.
+    """
 
     item: ItemT
     key: Hashable

@@ -138,7 +138,7 @@ _MEETINGS: Final = word_set(
 
 
 def internal_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield flags for test, demo and internal rows, and types and environments with such a value."""
+    """Yield flags for test, demo and internal rows, and types and environments with such values."""
     for column in table.table.columns:
         flag = None if column.name in table.keys else database.flag(table, column)
         if flag is None:
