@@ -1,4 +1,4 @@
-"""Lazy faces of packages: a name is imported from the module that defines it when it is first used.
+"""Lazy package faces: a name is imported from the module that defines it when it is first used.
 
 Without them, `from ktx_cli.engine import AgentTask` would import the whole package, and every command would start as
 slowly as the slowest one. The names are those that an `__init__` imports below `if TYPE_CHECKING:`, so that they are
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package; its names are the imports its `__init__` shows type checkers."""
+    """Return `__getattr__` and `__dir__` for a package; its names are the imports that its `__init__` shows to type
+    checkers.
+    """
     home_of = dict(_named_imports(package))
     imported: set[str] = set()
 

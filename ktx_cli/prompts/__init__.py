@@ -1,4 +1,4 @@
-"""The prompts and skills that models are given."""
+"""The prompts and skills that ktx gives to models."""
 
 from __future__ import annotations
 

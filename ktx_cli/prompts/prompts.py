@@ -1,4 +1,4 @@
-"""The packaged prompts, and a project's own in their place: `prompts/<name>.md` beside `ktx.yaml`."""
+"""The packaged prompts, and the project's own prompts that replace them: `prompts/<name>.md` next to `ktx.yaml`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ktx_cli.core import Command, ConfigError, Hint, yaml
 from ktx_cli.project import read_bytes
 
 PACKAGED: Final[Mapping[str, int]] = {"describe_tables": 1, "propose_joins": 1}
-"""Name -> version. Raised when a text changes so much that answers to the old one should be asked for anew."""
+"""Name -> version. Increased if a text changes so much that answers to the old text should be requested again."""
 
 LONGEST: Final = 40_000
-"""Characters a project's own prompt may have."""
+"""Maximum number of characters of a project's own prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Prompt:
 
 
 def load_prompt(name: str, folder: Path | None = None) -> Prompt:
-    """Return the project's prompt of a name where `folder` has one, else the packaged one.
+    """Return the project's prompt with a name if `folder` has one, or else the packaged prompt.
 
-    Raises `ConfigError` for a file that cannot serve, `StorageError` for one that cannot be read.
+    Raises `ConfigError` for a file that is not usable, `StorageError` for a file that cannot be read.
     """
     own = None if folder is None else own_text(folder / f"{name}.md")
     if own is not None:
@@ -42,7 +42,7 @@ def load_prompt(name: str, folder: Path | None = None) -> Prompt:
 
 
 def own_text(path: Path) -> str | None:
-    """Return the text of a project's own prompt or skill, or None if there is none; raises as `load_prompt`."""
+    """Return the text of a project's own prompt or skill, or None if there is none; raises like `load_prompt`."""
     if path.is_symlink() or path.parent.is_symlink():
         raise _unusable(path, "is a link, which could lead to a file that must not go to the model")
     content = read_bytes(path)
@@ -68,9 +68,9 @@ Folder = Literal["prompts", "skills"]
 
 
 def text_of(folder: Folder, name: str, root: Path | None = None) -> tuple[str, str]:
-    """Return (text, where it stands): the project's of that name where `root` has one, else the packaged one.
+    """Return (text, origin): the project's own text with a name if `root` has one, or else the packaged text.
 
-    Raises `ConfigError` for a project's file that cannot serve, `StorageError` for one that cannot be read.
+    Raises `ConfigError` for a project's file that is not usable, `StorageError` for a file that cannot be read.
     """
     place = f"{folder}/{name}.md"
     own = None if root is None else own_text(root / place)
@@ -92,7 +92,7 @@ _FRONT: Final = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*\n", re.DOTALL | re.MULTI
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill: `stages` are those whose agents may load it, `description` one line that says when to."""
+    """A skill: agents of its `stages` may load it, and the one-line `description` says when to do so."""
 
     name: str
     description: str
@@ -101,17 +101,17 @@ class Skill:
 
 
 def load_skills(root: Path | None = None) -> dict[str, Skill]:
-    """Return all packaged skills by name, each as the project at `root` has it; raises as `text_of`."""
+    """Return all packaged skills by name, from the project at `root` if it has its own; raises like `text_of`."""
     return {name: read_skill(name, *text_of("skills", name, root)) for name in packaged("skills")}
 
 
 def for_stage(skills: Iterable[Skill], stage: str) -> list[Skill]:
-    """Return the skills an agent of a stage may load, by name."""
+    """Return the skills that an agent of a stage may load, by name."""
     return sorted((each for each in skills if stage in each.stages), key=lambda each: each.name)
 
 
 def read_skill(name: str, text: str, where: str) -> Skill:
-    """Return the skill a text is; `ConfigError` where its front matter cannot serve."""
+    """Return the skill in a text; raises `ConfigError` if its front matter is not usable."""
     found = _FRONT.match(text)
     fields = yaml.load(found[1], where=where) if found else None
     if not isinstance(fields, dict) or fields.get("name") != name:

@@ -186,7 +186,7 @@ class Explanation(Output):
 def sl_query(call: Call, value: AskLayer) -> LayerRows:
     """Query measures by dimensions, with reviewed definitions. Prefer it to sql_execution whenever a measure fits; find
     names with discover_data. It uses only declared joins and refuses questions that have no correct answer. If it
-    refuses, follow the hint of the error; do not work around it with SQL. `receipt` shows how the numbers were
+    refuses, follow the error's hint; do not work around it with SQL. `receipt` shows how the numbers were
     computed. Example: {"measures": ["orders.revenue"], "dimensions":
     ["orders.ordered_at:month"], "filters": ["customers.country = 'NO'"], "time_range": {"last": "12 months"}}"""
     from ktx_cli.jobs.serve.ask import ask_served
@@ -229,7 +229,7 @@ def privacy_warnings(privacy: bool) -> list[str]:
 @tool("Explain a question", takes="sl_query", reach="layer")
 def sl_explain(call: Call, value: LayerQuestion) -> Explanation:
     """Explain how a question would be answered, without running it: its facts, joins, filters and SQL. Use it to
-    understand a number or a refusal of sl_query. Takes the arguments of an sl_query question."""
+    understand a number or a refusal by sl_query. Takes the arguments of an sl_query question."""
     return _explained(call, value)
 
 

@@ -337,7 +337,7 @@ class ContextText(Paged):
 
 @tool("Read a page or a definition", reach="all")
 def context_read(call: Call, value: ReadContext) -> ContextText:
-    """Read a hit of discover_data by its id: a full wiki page or document passage, or the definition of a source,
+    """Read a hit from discover_data by its id: a full wiki page or document passage, or the definition of a source,
     measure, column or segment with types, sample values, expressions, joins and the pages that explain it. Use it to
     get exact names before sl_query and sql_execution. Example: {"id": "orders"}"""
     from ktx_cli.jobs.serve.context import definition_of
