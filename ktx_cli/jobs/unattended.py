@@ -1,4 +1,4 @@
-"""Support for unattended commands: a JSON Lines log of bounded size, and the `--notify` command for failures."""
+"""Support for unattended commands: a JSON Lines log of limited size, and the `--notify` command for failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST: Final = 100_000
 """Maximum number of bytes to check in the first line."""
 
 _BEGINS: Final = b'{"at": "'
-"""The start of every line. After a full disk or a kill, the last line may be incomplete."""
+"""The start of every log line. After a full disk or a kill, the last line may be incomplete."""
 
 
 class CommandLog:
@@ -105,12 +105,12 @@ def _ends_in_a_line(path: Path) -> bool:
 
 
 LIMIT: Final = 30.0
-"""Time limit of the command in seconds."""
+"""Time limit for the command in seconds."""
 
 _HINT: Final = "ktx runs `sh -c COMMAND` with the report on stdin; the command must exit with 0"
 _SHOWN: Final = 4_000
 _MOST: Final = 10_000_000
-"""Maximum output of the command in bytes."""
+"""Maximum command output in bytes."""
 _LOOKS: Final = 0.1
 """Seconds between two checks of the output size."""
 

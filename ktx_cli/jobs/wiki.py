@@ -81,7 +81,7 @@ class WikiReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of diagnostics of each code."""
+        """The number of diagnostics with each code."""
         return dict(sorted(Counter(each.code for each in self.findings).items()))
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class WikiReport:
         }
 
     def error(self) -> KtxError | None:
-        """Return the error of the command, or None without diagnostics."""
+        """Return the command's error, or None if there are no diagnostics."""
         if not self.findings:
             return None
         message, hint = f"the wiki has {plural(len(self.findings), 'problem')}", "edit the pages at the listed lines"
@@ -101,7 +101,7 @@ class WikiReport:
 
 
 def scope_of(user: str | None) -> str:
-    """Return the scope of a user, or the shared scope. Raises `UsageError` for an invalid user id."""
+    """Return a user's scope, or the shared scope. Raises `UsageError` for an invalid user id."""
     return GLOBAL if user is None else user_scope(user)
 
 
@@ -155,7 +155,7 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
 
 
 def pages_of_mounts(mounts: Mounts, key: str) -> list[str]:
-    """Return, as the root names them, the pages that everybody sees under a key in the projects it mounts."""
+    """Return the pages that everybody sees under a key in the mounted projects, named as in the root."""
     projects = mounts.usable.values()
     return [each.qualified(key) for each in projects if _is_there(WorkingTree(each.layout.root), key)]
 
@@ -197,7 +197,7 @@ def referring(layout: Layout, page: Page) -> list[str]:
 
 
 def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, scope: str) -> WrittenPage:
-    """Check a page like the page of an agent and write its file, without committing it.
+    """Check a page like an agent's page and write its file, without committing it.
 
     Raises the errors of `revised`, `KtxError` (`wiki_problems`) for a page with errors, and `StorageError`.
     """
@@ -270,7 +270,7 @@ def _models(layout: Layout, config: KtxConfig) -> Mapping[str, Model]:
 
 
 def hosts_known(layout: Layout, config: KtxConfig) -> NamedHosts:
-    """Return a function that returns the hosts that the sources of a page mention, or None if they are unknown.
+    """Return a function that returns the hosts mentioned in a page's sources, or None if they are unknown.
 
     For a page from raw files, these are the hosts in the files, if all can be read. Any other page has none if it
     states its `source`, whose host is always allowed; otherwise its hosts are unknown.
@@ -305,7 +305,7 @@ def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile 
 
 
 def _on_disk(root: Path, work: SourceWork, path: str) -> RawFile | None:
-    """Read a file of a source from disk, or return None if it does not exist."""
+    """Read a source file from disk, or return None if it does not exist."""
     from ktx_cli.documents import RawFile
 
     contents = (read_bytes(folder / path) for folder in work.source.folders(work.entry, root))

@@ -62,7 +62,7 @@ def apply(text: bytes, edits: Sequence[Edit], *, where: str) -> bytes:
 
 
 def _primitives(data: Any, edits: Sequence[Edit], where: str) -> list[Edit]:
-    """Return the smallest equivalent edits: `set`, `delete` and `insert` of what really changes."""
+    """Return the smallest equivalent edits: `set`, `delete` and `insert` for what really changes."""
     primitives: list[Edit] = []
     for edit in edits:
         try:
@@ -109,7 +109,7 @@ def _spliced(text: str, edits: list[Edit], wanted: Any, where: str) -> str:
 
 
 def holds(text: str | bytes, wanted: Any, where: str) -> bool:
-    """Return whether a text is YAML of these values."""
+    """Return whether a text is YAML for these values."""
     try:
         return same_data(yaml.load(text, where=where), wanted)
     except ConfigError:

@@ -47,7 +47,7 @@ def is_full(path: Path) -> bool:
 
 
 def _access_hint(path: Path) -> str:
-    """Return the command that gives this user access to what blocks the way to `path`."""
+    """Return the command that gives this user access to the file or folder that blocks `path`."""
     barred = _barred(path)
     try:
         found = barred.stat()
@@ -65,7 +65,7 @@ def _access_hint(path: Path) -> str:
 
 
 def _barred(path: Path) -> Path:
-    """Return what blocks the way: the nearest existing ancestor, or its folder if that accepts no new file."""
+    """Return what blocks access: the nearest existing ancestor, or its folder if that accepts no new file."""
     there = path
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
@@ -75,7 +75,7 @@ def _barred(path: Path) -> Path:
 
 
 def found_program(environ: Mapping[str, str], name: str = "ktx") -> Path | None:
-    """Return the path of a program on PATH, None if there is none."""
+    """Return the path of a program on PATH, or None if there is none."""
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     return Path(os.path.abspath(found)) if found else None  # noqa: PTH100 - resolve() would follow links
 
@@ -124,7 +124,7 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Replace `path` by `data`: temporary file in the same folder, fsync, rename, fsync of the folder.
+    """Replace `path` with `data`: temporary file in the same folder, fsync, rename, fsync of the folder.
 
     `mode` sets the permissions of a new file; an existing file keeps its own unless `mode` is given, and keeps its
     owner if root writes. Raises `StorageError`; the old content is then still in place and no temporary file remains.
@@ -243,10 +243,10 @@ def hash_of(parts: Iterable[str]) -> str:
 def signatures_below(
     root: Path | None, folder: str, endings: tuple[str, ...], *, irregular: bool = False
 ) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some extensions.
+    """Return path -> `size mtime_ns` for the files with certain extensions in a folder and its subfolders.
 
-    `irregular`: also include what is not a regular file, such as a folder or a broken link. Links to folders are not
-    followed, and names that are not UTF-8 are skipped. Raises `StorageError` for a folder that cannot be read.
+    `irregular`: also include items that are not regular files, such as a folder or a broken link. Links to folders are
+    not followed, and names that are not UTF-8 are skipped. Raises `StorageError` for a folder that cannot be read.
     """
     found: dict[str, str] = {}
     folders = [folder]
@@ -271,11 +271,11 @@ def signatures_below(
 
 
 Stamp = tuple[int, ...]
-"""Inode, size, modification times and mode: differs if a file was changed, or its permissions were."""
+"""Inode, size, modification times and mode, which change if a file or its permissions change."""
 
 
 def stamps_below(root: Path, folders: Iterable[str]) -> dict[str, Stamp]:
-    """Return path -> stamp of all files and folders in some folders and below.
+    """Return path -> stamp for all files and folders in some folders and their subfolders.
 
     A link has the stamp of its target, a broken link its own. Raises `StorageError` for a folder that cannot be listed;
     a missing folder is empty.
@@ -301,7 +301,7 @@ def stamps_below(root: Path, folders: Iterable[str]) -> dict[str, Stamp]:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return the stamp of a file or folder, None if it does not exist."""
+    """Return the stamp of a file or folder, or None if it does not exist."""
     try:
         return _facts(path.stat())
     except OSError:

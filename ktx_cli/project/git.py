@@ -1,4 +1,4 @@
-"""Runs git, and finds programs on PATH, never one that came with the project."""
+"""Runs git, and finds programs on PATH, but never a program that came with the project."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_in_project(program: Path, project_dir: Path) -> bool:
 def find_program(
     name: str, *, project_dir: Path | None = None, search_path: str | None = None
 ) -> tuple[Path | None, Path | None]:
-    """Return the program on `search_path` (default: `PATH`), and the first one that was ignored.
+    """Return the program on `search_path` (default: `PATH`), and the first program that was ignored.
 
     Programs in the project (default: the projects asked for before, else the one around the current folder) are
     ignored: `.`, an empty entry and a folder of the project itself, which `direnv` may add, all lead there.
@@ -59,7 +59,7 @@ def find_program(
 
 
 MINIMUM: Final = (2, 31)
-"""The oldest git with everything that ktx uses (`rev-parse --path-format`)."""
+"""The oldest supported git, which has everything that ktx uses (`rev-parse --path-format`)."""
 
 _INSTALL: Final = "install git 2.31 or newer: `apt install git`, `brew install git`, or https://git-scm.com/downloads"
 _SETTINGS: Final = (
@@ -81,7 +81,7 @@ _STRIPPED: Final = frozenset({
     "GIT_DIR", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INDEX_FILE", "GIT_NAMESPACE",
     "GIT_NOGLOB_PATHSPECS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_WORK_TREE",
 })  # fmt: skip
-"""Never passed on, whatever git counts among its local variables; the pathspec variables contradict ktx's."""
+"""Variables that are never passed on, whatever git counts among its local ones; pathspec variables contradict ktx's."""
 
 
 _TRACES: Final = ("GIT_TRACE", "GIT_TR2_")
@@ -91,7 +91,7 @@ _PERSONAL: Final = frozenset({
     "GIT_CONFIG_SYSTEM", "GIT_EDITOR", "GIT_EXEC_PATH", "GIT_LITERAL_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_PAGER",
     "GIT_SEQUENCE_EDITOR", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "GIT_TERMINAL_PROMPT",
 })  # fmt: skip
-"""Variables that are local to a repository in every git; for other names, git itself is asked."""
+"""Variables that are local to a repository in every git; git itself is asked for other names."""
 
 _KNOWN: Final = _STRIPPED | _PERSONAL
 OVERRIDE: Final = "KTX_GIT_BIN"
@@ -172,7 +172,7 @@ def _local_variables(path: Path) -> frozenset[str]:
 
 
 class ObjectReader:
-    """Answers about objects, from one process that starts with the first question and ends with this object.
+    """Answers queries about objects, with one process that starts with the first query and ends with this object.
 
     Each question resolves names again. Safe to use from several threads.
     """
@@ -182,7 +182,7 @@ class ObjectReader:
         self._turn = threading.Lock()
 
     def ask(self, git: Git, name: str) -> tuple[str, str, bytes] | None:
-        """Return id, type and content of an object, None if it does not exist; raises `GitError` if it is damaged."""
+        """Return the id, type and content of an object, or None if it is missing; `GitError` if it is damaged."""
         if "\n" in name:  # no object name can contain a line break
             return None
         with self._turn:
@@ -250,7 +250,7 @@ class Git:
         return dataclasses.replace(self, guard=descriptor)
 
     def object(self, name: str) -> tuple[str, str, bytes] | None:
-        """Return id, type and content of what a name (`HEAD^{commit}`, an id) refers to now, None if nothing.
+        """Return the id, type and content of what a name (`HEAD^{commit}`, an id) refers to now, or None if nothing.
 
         Raises `GitError` for objects that cannot be read.
         """
@@ -299,7 +299,7 @@ class Git:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of git."""
+        """Return git's environment."""
         unknown = any(name.startswith("GIT_") and name not in _KNOWN for name in self.environ)
         dropped = _local_variables(self.binary.path) if unknown else _STRIPPED
         kept = {

@@ -1,4 +1,4 @@
-"""The location of every file of a project. No other module builds a path inside the project."""
+"""The location of every file in a project. No other module builds a path inside the project."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Layout:
     cache = _Below(PRIVATE_NAME, "cache")
     """Parsed copies; may be deleted at any time."""
     raw_store = _Below(PRIVATE_NAME, "raw")
-    """Raw files of sources that are not on this disk, by content; may be deleted at any time."""
+    """Raw files of sources that are not on this disk, stored by content; may be deleted at any time."""
     search_index = _Below(PRIVATE_NAME, "search.sqlite")
     """The SQLite search index; may be deleted at any time."""
     secrets = _Below(PRIVATE_NAME, "secrets")
@@ -94,7 +94,7 @@ class Layout:
     scratch = _Below(PRIVATE_NAME, "runtime", "tmp")
     """Files that exist for one model call: prompts that are too long for a command line."""
     agents_manifest = _Below(PRIVATE_NAME, "agents", "manifest.json")
-    """Record of what ktx added to the files of agent clients."""
+    """Record of what ktx added to agent clients' files."""
     mcp_state = _Below(PRIVATE_NAME, "mcp.json")
     """The MCP server that runs on this project, without its token."""
     mcp_lock = _Below(PRIVATE_NAME, "mcp.lock")
@@ -102,7 +102,7 @@ class Layout:
     mcp_log = _Below(PRIVATE_NAME, "logs", "mcp.log")
     """Log of the MCP server."""
     mcp_audit = _Below(PRIVATE_NAME, "logs", "mcp-audit.jsonl")
-    """Log of agents' requests to the servers of this project, one per line."""
+    """Log of agents' requests to this project's servers, one per line."""
     memory = _Below(PRIVATE_NAME, "memory")
     """A record of each capture, with its text."""
     memory_lock = _Below(PRIVATE_NAME, "memory", "worker.lock")
@@ -121,11 +121,11 @@ class Layout:
         return self.runs / f"{run_id}.json"
 
     def run_folder(self, run_id: str) -> Path:
-        """The events of a run and the transcripts of its agents; may be deleted at any time."""
+        """The events in a run and its agents' transcripts; may be deleted at any time."""
         return self.runs / run_id
 
     def run_events(self, run_id: str) -> Path:
-        """The events of a run with their times, one per line."""
+        """The events in a run with their times, one per line."""
         return self.run_folder(run_id) / "events.jsonl"
 
     def run_transcripts(self, run_id: str) -> Path:
@@ -133,11 +133,11 @@ class Layout:
         return self.run_folder(run_id) / "transcripts"
 
     def run_proof(self, run_id: str) -> Path:
-        """The questions of a proof with their expected answers, and its arms, as JSON."""
+        """The questions in a proof with their expected answers, and its arms, as JSON."""
         return self.run_folder(run_id) / "proof.json"
 
     def run_answers(self, run_id: str) -> Path:
-        """The answers of a proof, one per line."""
+        """The answers in a proof, one per line."""
         return self.run_folder(run_id) / "answers.jsonl"
 
     def launched(self, run_id: str = "") -> Path:
@@ -329,8 +329,8 @@ def _shown(path: str) -> str:
 class WorkingTree:
     """The files of a project as they are on disk now.
 
-    Raises `StorageError` for files that cannot be read, and for links that lead out of the project and of the
-    repository around it, or to a path with a name that begins with a dot: otherwise the author of a repository could
+    Raises `StorageError` for files that cannot be read, and for links that lead out of the project and the repository
+    around it, or to a path with a name that begins with a dot: otherwise the author of a repository could
     show agents any file on this machine, or the `.env`, `.git` or `.ktx` of another project in it.
     """
 
@@ -349,16 +349,16 @@ class WorkingTree:
         return found
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return path -> content of the files that exist; raises as `read`."""
+        """Return path -> content for the files that exist; raises the errors of `read`."""
         contents = ((path, self.read(path)) for path in paths)
         return {path: content for path, content in contents if content is not None}
 
     def blobs(self, prefix: str) -> dict[str, str]:
-        """Return the paths of all files below a folder, like the method of a commit, but with empty ids."""
+        """Return the paths of all files below a folder like the method of a commit, but with empty ids."""
         return {path: "" for path in self.paths(f"{prefix}/") if (self._root / path).is_file()}
 
     def _forbidden(self, path: str) -> str | None:
-        """Return where a path leads if it must not be read, None otherwise."""
+        """Return where a path leads if it must not be read, or None otherwise."""
         real = os.path.realpath(self._root / path)
         if not real.startswith(self._within):
             return "outside the project"
@@ -388,7 +388,7 @@ class WorkingTree:
         return [path for path in paths if path.startswith(prefix)]
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of everything directly in a folder, sorted; nothing if there is no such folder.
+        """Return the names of everything directly in a folder, sorted; empty if there is no such folder.
 
         Raises `StorageError` if the folder cannot be listed.
         """
@@ -414,7 +414,7 @@ def _leads_nowhere(path: Path) -> bool:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """Return everything in a folder and below; nothing if there is no such folder. Links are not followed."""
+    """Return everything in a folder and its subfolders; empty if there is no such folder. Links are not followed."""
     try:
         if not stat.S_ISDIR(folder.stat().st_mode):
             return []

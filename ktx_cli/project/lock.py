@@ -22,7 +22,7 @@ from ktx_cli.project.state import Warn, ignore_warning, open_for_writing, transa
 
 NAME = "run"
 _HELD_HERE: set[str] = set()
-"""Runs of this process that hold, or are about to take, the run lock of any project."""
+"""This process's runs that hold, or are about to take, the run lock of any project."""
 
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
@@ -48,7 +48,7 @@ class Holder:
         return isoformat(datetime.fromtimestamp(self.since, UTC))
 
     def is_alive(self, now: float) -> bool:
-        """Return whether the holder is alive, judged on this host by pid and start time, else by its heartbeat."""
+        """Return whether the holder is alive, judged on this host by pid and start time, elsewhere by its heartbeat."""
         if self.host == host_identity():
             return process_start(self.pid) == self.process_start
         return now - self.heartbeat < STALE_SECONDS
@@ -63,9 +63,7 @@ class RunLock:
         self.run_id = run_id
 
     def check(self) -> None:
-        """Raise `BusyError` if another run has taken over the run lock because this process was
-        suspended for too long.
-        """
+        """Raise `BusyError` if another run has taken over the run lock while this process was suspended."""
         with translated(self._path):
             row = self._database.execute("SELECT run_id FROM leases WHERE name = ?", (NAME,)).fetchone()
         if row is None or row[0] != self.run_id:

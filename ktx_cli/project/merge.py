@@ -17,7 +17,7 @@ TextMerge = Callable[[bytes, bytes, bytes], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a file could not be merged.
+    """The reason why a file could not be merged.
 
     `path` is the file, `where` the value in it (`measures[revenue].expr`; empty for the whole file), and `reason`
     completes the sentence.
@@ -61,13 +61,13 @@ _FRONT_MATTER: Final = re.compile(rb"\A(---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The file that is merged, for messages, and the merge of its lines."""
+    """The file to merge, for messages, and its line-based merge."""
 
     path: str
     text_merge: TextMerge | None
 
     def lines(self, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | Conflict:
-        """Merge line by line what both sides changed."""
+        """Merge the parts that both sides changed line by line."""
         merged = self.text_merge(base or b"", ours, theirs) if self.text_merge is not None else None
         return Conflict(self.path, "", "both sides changed the same lines") if merged is None else merged
 
@@ -103,7 +103,7 @@ class _File:
         return ours if theirs == base else merge(base, ours, theirs)
 
     def front_matter(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | Conflict:
-        """Merge front matter: a list has the texts that either side added, without those that either side removed."""
+        """Merge front matter: a list contains the texts that either side added, but none that either side removed."""
         try:
             values = [yaml.load(side, where=self.path) for side in (base, ours, theirs)]
         except ConfigError:
@@ -121,7 +121,7 @@ class _File:
     def edited(
         self, theirs: bytes, values: list[Any], by_lines: Callable[[], bytes | None] = lambda: None, before: Any = None
     ) -> bytes | Conflict:
-        """Edit the merged changes into theirs; `before`: its values, if they are not the last."""
+        """Edit the merged changes into theirs; `before`: the values of theirs, if they are not the last."""
         from ktx_cli.project.edit import apply, holds  # nobody who only reads a repository merges
         from ktx_cli.project.yaml_splice import diff
 
@@ -147,11 +147,11 @@ def _as_sets(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
 
 
 OnConflict = Literal["ours", "theirs", "raise"]
-"""Whose value wins if both sides changed one differently; `raise` raises `MergeConflictError`."""
+"""Whose value wins if both sides changed a value differently; `raise` raises `MergeConflictError`."""
 
 
 class MergeConflictError(KtxError):
-    """Both sides changed one value differently; `where` is its location (`measures[revenue].expr`)."""
+    """Both sides changed a value differently; `where` is its location (`measures[revenue].expr`)."""
 
     code = "conflict"
 
@@ -182,7 +182,7 @@ class _Merge:
     decide: Callable[[str, str, Any, Any], Any]
 
     def value(self, base: Any, ours: Any, theirs: Any, where: str) -> Any:
-        """Return the merged value at one location, `_MISSING` if it is deleted."""
+        """Return the merged value at one location, or `_MISSING` if it is deleted."""
         if _same(ours, base) or _same(ours, theirs):
             return theirs
         if _same(theirs, base):

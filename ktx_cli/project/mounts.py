@@ -18,11 +18,11 @@ from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import CONFIG_NAME, OWN_NAMES, Layout, boundary
 
 SEPARATOR: Final = "/"
-"""Separates the name of a mount from an id or a key of its project."""
+"""Separates a mount name from an id or a key in its project."""
 
 
 def qualified(mount: Mount | None, name: str) -> str:
-    """Return an id or a key as the root names it; those of the root itself (mount None) are unchanged."""
+    """Return an id or a key as the root names it; the root's own (mount None) are unchanged."""
     return name if mount is None else mount.qualified(name)
 
 
@@ -30,8 +30,8 @@ def qualified(mount: Mount | None, name: str) -> str:
 class Mount:
     """A mounted project that can be read.
 
-    `name`: its name in the root. `path`: its folder, relative to that of the root. `typed`: its folder, relative to the
-    folder in which commands are typed.
+    `name`: its name in the root. `path`: its folder, relative to the root's folder. `typed`: its folder, relative to
+    the folder in which commands are typed.
     """
 
     name: str
@@ -46,15 +46,15 @@ class Mount:
         return self.loaded.config
 
     def qualified(self, name: str) -> str:
-        """Return an id or a key of this project as the root names it."""
+        """Return an id or a key in this project as the root names it."""
         return f"{self.name}{SEPARATOR}{name}"
 
     def shown_path(self, path: str) -> str:
-        """Return the path of a file of this project, relative to the root's folder."""
+        """Return the path of a file in this project, relative to the root's folder."""
         return f"{self.path}/{path}"
 
     def placed(self, hint: str) -> Hint:
-        """Return a hint of this project with commands that run on it."""
+        """Return a hint from this project with commands that run on it."""
 
         def place(part: str) -> str:
             if isinstance(part, Command) and part.program == "ktx" and "--project-dir" not in part.words:
@@ -64,7 +64,7 @@ class Mount:
         return Hint(hint).rewrite(place)
 
     def warning(self, warning: ResultWarning) -> ResultWarning:
-        """Return a warning of this project as the root reports it."""
+        """Return a warning from this project as the root reports it."""
         hint = None if warning.hint is None else self.placed(warning.hint)
         details = {"mount": self.name, **warning.details}
         message = f"mount `{self.name}`: {warning.message}"
@@ -73,7 +73,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """The mounts of a root, in the order of its `ktx.yaml`. `broken`: name -> why the mount cannot be read."""
+    """A root's mounts, in the order of its `ktx.yaml`. `broken`: name -> why the mount cannot be read."""
 
     root: Layout
     config: KtxConfig
@@ -86,7 +86,7 @@ class Mounts:
         return [own, *((each, each.layout, each.config) for each in self.usable.values())]
 
     def warnings(self) -> list[ResultWarning]:
-        """Return a warning for each mount that cannot be read, and is therefore missing from an answer."""
+        """Return a warning for each mount that cannot be read and is therefore missing from an answer."""
         return [
             ResultWarning("mount_broken", error.message, hint=error.hint, mount=name)
             for name, error in self.broken.items()
@@ -101,18 +101,18 @@ class Mounts:
         return (self.find(name), rest) if name in self.config.mounts else (None, reference)
 
     def split_page(self, key: str) -> tuple[Mount | None, str]:
-        """Return the mount and the key in it of a page or a passage; a key without a mount belongs to the root."""
+        """Return the mount and the key of a page or a passage within it; a key without a mount belongs to the root."""
         return self.split(key) if SEPARATOR in key else (None, key)
 
     def find(self, name: str) -> Mount:
-        """Return the mount of a name; raises the error of a mount that cannot be read."""
+        """Return the mount with a name; raises the error of a mount that cannot be read."""
         if name in self.broken:
             raise self.broken[name]
         return self.usable[name]
 
 
 def load_mounts(layout: Layout, config: KtxConfig) -> Mounts:
-    """Return the projects that a root mounts; one that cannot be read does not affect the others."""
+    """Return the projects that a root mounts; an unreadable project does not affect the others."""
     usable: dict[str, Mount] = {}
     broken: dict[str, KtxError] = {}
     taken: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _loaded(folder: Path) -> LoadedConfig:
 
 
 def mount_folder(root: Path, path: str) -> Path:
-    """Return the folder of a mount of the project at `root`; links are not followed."""
+    """Return the folder of a mount in the project at `root`; links are not followed."""
     return Path(os.path.normpath(root / path))
 
 

@@ -1,4 +1,4 @@
-"""Kinds of connections by name: the warehouses and sources built into ktx, and those that installed packages add.
+"""Kinds of connections by name: the warehouses and sources built into ktx, and those added by installed packages.
 
 A kind is a folder with one object that describes everything ktx must know before it connects:
 `ktx_cli/warehouses/postgres/__init__.py` has `WAREHOUSE = Warehouse(driver="postgres", ...)`. The package above the
@@ -107,7 +107,7 @@ class Registry(Generic[KindT]):
         return name in self.built_in if _is_built_in(name) else name in self._plugins()
 
     def find(self, name: str) -> KindT | None:
-        """Return the kind with this name, None if it is unknown; raises `PluginError` for an unusable plug-in."""
+        """Return the kind with this name, or None if it is unknown; raises `PluginError` for an unusable plug-in."""
         if name not in self._loaded and name in self:
             self._loaded[name] = self._load(name)
         kind = self._loaded.get(name)
@@ -120,7 +120,7 @@ class Registry(Generic[KindT]):
         return tuple(kind for name in self.names() if (kind := self._usable(name)) is not None)
 
     def refer(self, name: str, field: str) -> Any:
-        """Return the object behind a reference of a kind: `refer("postgres", "settings")` is its settings model.
+        """Return the object behind a kind's reference: `refer("postgres", "settings")` is its settings model.
 
         Raises `PluginError` if it cannot be imported from a plug-in.
         """
@@ -188,7 +188,7 @@ def _is_built_in(name: object) -> bool:
 
 
 def _refusal(entry: EntryPoint) -> str | None:
-    """Return why the name of a plug-in cannot be used, regardless of its code."""
+    """Return why a plug-in's name cannot be used, regardless of its code."""
     owner = f"the package `{_distribution(entry)}` adds a driver `{one_line(entry.name, 60)}`"
     if _is_built_in(entry.name):
         return f"{owner}, which is built into ktx; ktx uses the built-in driver"

@@ -18,7 +18,7 @@ KINDS: Final = ("env", "file", "keyring")
 MAX_FILE_BYTES: Final = 1_000_000
 MASK: Final = "***"
 SHORTEST_MASKED: Final = 6
-"""Minimum length of a secret to be masked in `--debug` output: shorter ones are part of many words."""
+"""Minimum length of a secret to be masked in `--debug` output; shorter secrets occur in many words."""
 
 _KNOWN: Final[set[str]] = set()
 """The secrets that this process has resolved."""
@@ -111,7 +111,7 @@ def _referred(reference: SecretRef, project_dir: Path, environ: Mapping[str, str
 
 
 def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
-    """Return a warning if other users can read the file of a reference; None for any other value."""
+    """Return a warning if other users can read a reference's file; None for any other value."""
     reference = SecretRef.parse(value)
     if reference is None or reference.kind != "file" or not reference.name:
         return None
@@ -127,7 +127,7 @@ def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
 
 
 def secret_path(reference: SecretRef, project_dir: Path) -> Path:
-    """Return the file of a `file:` reference: `~` is the home folder, relative paths start at the project."""
+    """Return the file for a `file:` reference: `~` is the home folder, relative paths start at the project."""
     try:
         return project_dir / Path(reference.name).expanduser()
     except RuntimeError:  # no home folder for this user

@@ -46,7 +46,7 @@ Warn = Callable[[ResultWarning], object]
 """Receives warnings that do not stop the run."""
 
 LOOK: Final = "look"
-"""The kind of the rows of `enrichment` with the results of a scan. They are not model answers, and are kept."""
+"""The kind of the `enrichment` rows with scan results. They are not model answers, and are kept."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -157,11 +157,11 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     """,
 )
-"""Applied in order; `PRAGMA user_version` counts the applied ones."""
+"""Migrations, applied in order; `PRAGMA user_version` counts those applied."""
 
 
 def open_to_others(layout: Layout) -> list[Path]:
-    """Return which parts of `.ktx/` other users may read: the folder, the state database, the reports of runs.
+    """Return the parts of `.ktx/` that other users may read: the folder, the state database, the run reports.
 
     SQLite gives the files next to a database the permissions of the database.
     """
@@ -186,7 +186,7 @@ def ignore_warning(warning: ResultWarning) -> None:
 
 
 def check_private_folder(layout: Layout) -> None:
-    """Raise `StorageError` if anything but a folder is at the place of `.ktx/` or of a folder in it.
+    """Raise `StorageError` if `.ktx/`, or one of its folders, exists but is not a folder.
 
     This includes symbolic links: a repository could contain one and make ktx write elsewhere.
     """
@@ -210,7 +210,7 @@ def check_private_folder(layout: Layout) -> None:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """Return what a folder directly contains; nothing if it does not exist, is a link or cannot be read."""
+    """Return a folder's direct contents; empty if it does not exist, is a link or cannot be read."""
     if folder.is_symlink():
         return []
     try:
@@ -222,10 +222,10 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def prepare_private_folder(layout: Layout) -> None:
-    """Create `.ktx/` with its `.gitignore` of `*`, if it does not exist; errors as in `check_private_folder`.
+    """Create `.ktx/` with a `.gitignore` of `*` if it does not exist; raises the errors of `check_private_folder`.
 
     An existing `.gitignore` from elsewhere keeps its lines, with `*` appended. Only the owner may read the folder: the
-    state database, the reports and other files contain values of rows.
+    state database, the reports and other files contain row values.
     """
     check_private_folder(layout)
     with translated(layout.private):
@@ -239,14 +239,14 @@ def prepare_private_folder(layout: Layout) -> None:
 
 
 def is_hidden(layout: Layout) -> bool:
-    """Return whether the last pattern of `.ktx/.gitignore`, which is decisive, hides everything from git."""
+    """Return whether the last pattern in `.ktx/.gitignore`, which is decisive, hides everything from git."""
     lines = (line.rstrip(b" \r") for line in (read_bytes(layout.private_gitignore) or b"").split(b"\n"))
     patterns = [line for line in lines if line and not line.startswith(b"#")]
     return patterns[-1:] == [b"*"]
 
 
 def _hide(path: Path) -> None:
-    """Append the pattern that hides everything; in place, because the file is also the lock of `_opening`."""
+    """Append the pattern that hides everything, in place because the file is also the lock of `_opening`."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -364,7 +364,7 @@ def _ask(path: Path, ask: Callable[[sqlite3.Connection], Answer], *, immutable: 
 
 
 def _signature(path: Path) -> tuple[tuple[int, int, int] | None, bool]:
-    """Return what identifies one state of the file, and whether a WAL with content is next to it."""
+    """Return what identifies one state of the file, and whether there is a WAL with content next to it."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -388,7 +388,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite and the operating system into `StorageError`s that name the file."""
+    """Turn SQLite and operating system errors into `StorageError`s that name the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -469,11 +469,11 @@ LOCK_SECONDS = 2.0
 """How long to wait for processes that briefly read the damaged file; a run has it open for much longer."""
 
 Identity = tuple[int, int]
-"""Device and inode: distinguish the damaged file from one that another run has put in its place."""
+"""Device and inode, which distinguish the damaged file from one that another run has put in its place."""
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    """Return the primary code of an error of SQLite; 0 for errors of the Python module."""
+    """Return the primary code of an SQLite error; 0 for errors raised by the Python module."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -501,7 +501,7 @@ def identity_of(path: Path) -> Identity | None:
 
 
 def move_aside(path: Path, damaged: Identity | None) -> ResultWarning | None:
-    """Rename the damaged database and SQLite's files next to it; None if it no longer exists.
+    """Rename the damaged database and SQLite's files next to it; return None if the database no longer exists.
 
     Raises `BusyError` if another process has it open, `StorageError` if it cannot be renamed.
     """
@@ -569,13 +569,13 @@ def _free_name(path: Path) -> Path:
 
 
 KEPT_RUNS: Final = 10
-"""Number of consecutive runs of a connection after which an unused answer is dropped."""
+"""Number of consecutive runs for a connection after which an unused answer is dropped."""
 
 _USES: Final = "uses"
-"""The kind of the rows that record what connections used; their keys are the ids of the connections."""
+"""The kind of the rows that record what connections used; their keys are connection ids."""
 
 CachedAnswer = tuple[str, str]
-"""Kind and key of a value."""
+"""A value's kind and key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -596,7 +596,7 @@ class EnrichmentStore(Protocol):
     """Stores JSON values by kind and content hash. `put` returns once the value would survive a killed process."""
 
     def get(self, kind: str, key: str) -> Any | None:
-        """Return the value, None if there is none."""
+        """Return the value, or None if there is none."""
         ...
 
     def put(self, kind: str, key: str, value: Any) -> None:
@@ -633,7 +633,7 @@ class StateEnrichmentStore:
             )
 
     def settle(self, connection: str, used: Collection[CachedAnswer], connections: Collection[str]) -> int:
-        """Count a finished run of a connection, drop answers that are no longer used, and return their number.
+        """Count a finished run for a connection, drop answers that are no longer used, and return their number.
 
         `connections`: all configured ones; the uses of others are forgotten. An answer without a recorded use (its run
         was killed) counts as used now. Raises `StorageError`.
@@ -665,6 +665,6 @@ class StateEnrichmentStore:
 
 @contextlib.contextmanager
 def open_enrichment_store(layout: Layout, warn: Warn = ignore_warning) -> Iterator[StateEnrichmentStore]:
-    """Open the project's store for one run; errors as in `open_for_writing`."""
+    """Open the project's store for one run; raises the errors of `open_for_writing`."""
     with open_for_writing(layout, warn) as database:
         yield StateEnrichmentStore(layout, database)

@@ -31,7 +31,7 @@ class Workspace:
         self._folders: set[str] = set()
 
     def read(self, path: str) -> bytes | None:
-        """Return the file's current content, None if there is no such file."""
+        """Return the file's current content, or None if there is no such file."""
         if not is_usable(path) and path.startswith(_DEFINITIONS) and self._base.has(path):
             return self._base.read(path)
         path = checked_path(path)
@@ -101,11 +101,11 @@ class Workspace:
 
     @property
     def origin(self) -> Tree:
-        """The tree at the bottom, the same object for all overlays of a stack."""
+        """The tree at the bottom; it is the same object for all overlays in a stack."""
         return self._base.listing
 
     def base(self) -> Workspace:
-        """Return what this overlay was made on, without its own changes."""
+        """Return the tree that this overlay was made on, without its own changes."""
         return Workspace(self._base)
 
     def overlaid(self) -> Mapping[str, bytes | None]:
@@ -113,14 +113,14 @@ class Workspace:
         return {**self._base.changed, **self._changed}
 
     def child(self) -> Workspace:
-        """Return an overlay on this one as it is now; later changes here do not affect it."""
+        """Return an overlay on the current state of this one; later changes here do not affect it."""
         return Workspace(self._base.with_changes(self._changed, self._folders))
 
     def absorb(self, child: Workspace, *, text_merge: TextMerge | None = None) -> tuple[Conflict, ...]:
         """Merge the child's changes into this overlay: all of them, or none if there are conflicts.
 
-        Each file is merged by `merge_file` from the state the child began with; the changes of the child are put into
-        the text here. Returns the conflicts, sorted by path.
+        Each file is merged by `merge_file` from the state the child began with; the child's changes are put into the
+        text here. Returns the conflicts, sorted by path.
         """
         from ktx_cli.project.merge import Conflict, merge_file
 
@@ -155,7 +155,7 @@ class Workspace:
             raise UsageError(f"{path} cannot be written: {clash} is in the way", hint=f"delete {clash} first")
 
     def _clash(self, path: str) -> str | None:
-        """Return the file that blocks `path`, None if nothing does."""
+        """Return the file that blocks `path`, or None if nothing does."""
         above = next((folder for folder in ancestors(path) if self.exists(folder)), None)
         if above is not None or not (path in self._folders or self._base.may_be_folder(path)):
             return above
@@ -186,7 +186,7 @@ class _Listing:
 
 
 class _Snapshot:
-    """A listing with frozen changes: what every overlay is based on.
+    """A listing with frozen changes, on which every overlay is based.
 
     `folders` are the folders of the changed paths.
     """

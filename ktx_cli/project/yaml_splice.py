@@ -1,4 +1,4 @@
-"""How edits apply to plain data, which edits lead from one value to another, and how they are spliced into the text."""
+"""How edits apply to plain data, which edits turn one value into another, and how they are spliced into the text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One change of a YAML document.
+    """One change to a YAML document.
 
     `set` puts `value` at `path` and creates missing parent mappings. `delete` removes the entry or item at `path`.
     `append` puts `value` at the end of the list at `path`. `insert` puts the list `value` before the item at the index
@@ -71,7 +71,7 @@ def change(data: Any, edit: Edit) -> Any:
 
 
 def placed(data: Any, edit: Edit) -> Edit:
-    """Return an `append` as the equivalent `insert` or `set` for `data`; other edits unchanged."""
+    """Return an `append` as the equivalent `insert` or `set` for `data`; other edits are unchanged."""
     if edit.op != "append":
         return edit
     _, target = lookup(data, edit.path)
@@ -141,7 +141,7 @@ def _kind(value: Any) -> str:
 
 
 def item_keys(*lists: Any) -> list[list[Any]] | None:
-    """Return the identities of the items of each list, or None if the lists must be treated as a whole.
+    """Return the identities of the items in each list, or None if the lists must be treated as a whole.
 
     Mappings are identified by their `name`, joins by (`to`, `on`), by the same rule in all lists and each only once.
     """
@@ -211,7 +211,7 @@ def _diff_lists(old: list[Any], new: list[Any], path: Path) -> list[Edit]:
 
 
 def _new_items_behind(was: list[Any], now: list[Any]) -> dict[int, list[Any]]:
-    """Return the new keys by the old index before which they come; those after the last old item follow it."""
+    """Return the new keys by the old index before which they come; keys after the last old item follow it."""
     index_was = {key: index for index, key in enumerate(was)}
     found: dict[int, list[Any]] = {}
     position = 0
@@ -228,7 +228,7 @@ _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t\r\n]++|#[^\r\n]*+)*+")
 _PROPERTIES = re.compile(r"(?:[&!][^ \t\r\n]*+[ \t\r\n]++)*+")
 _COLON = re.compile(r"[ \t]*:")
 _SIBLINGS = 20
-"""Number of blocks of a mapping to inspect for their indentation."""
+"""Number of blocks in a mapping to inspect for their indentation."""
 
 
 class Places:
@@ -246,7 +246,7 @@ class Places:
         self.layout = _layout_of(self.root)
 
     def plain_key(self, mapping: Node, index: int) -> Node:
-        """Return the key node of an entry of a block mapping; reject `? key` and other rare forms."""
+        """Return the key node of an entry in a block mapping; reject `? key` and other rare forms."""
         key = mapping.pairs[index][0]
         line = self.line_start(key.start)
         begins = mapping.tag is not None or mapping.anchor is not None or mapping.start == mapping.pairs[0][0].start
@@ -262,7 +262,7 @@ class Places:
         return found.end()
 
     def dash(self, sequence: Node, index: int) -> int:
-        """Return the index of the dash of a block sequence's item."""
+        """Return the index of the dash before an item of a block sequence."""
         if index:
             place = self.end(sequence.items[index - 1])
         else:
@@ -346,7 +346,7 @@ def _indents(mapping: Node) -> Iterator[tuple[str, int]]:
 
 
 def _layout_of(root: Node | None) -> Layout:
-    """Return the indentation of the document, by its first nested mapping and its first list below a key."""
+    """Return the document's indentation, from its first nested mapping and its first list below a key."""
     found: dict[str, int] = {}
     todo = [root] if root is not None else []
     while todo and len(found) < 2:
@@ -370,7 +370,7 @@ _COMMENT = re.compile(r"[ \t]+#.*")
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """Replace the characters from `start` up to `end` by `text`."""
+    """Replace the characters from `start` up to `end` with `text`."""
 
     start: int
     end: int
@@ -442,7 +442,7 @@ class Document(Places):
         return index
 
     def _index_or_none(self, node: Node, step: str | int) -> int | None:
-        """Return the index of an entry or item, None for a key that a mapping does not have."""
+        """Return the index of an entry or item, or None for a key that a mapping does not have."""
         if node.kind == "alias":
             raise CannotEdit(f"the path goes through the alias *{node.value}")
         if node.kind == "sequence" and isinstance(step, int) and 0 <= step < len(node.items):

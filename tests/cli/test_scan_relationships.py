@@ -140,7 +140,7 @@ def test_an_edited_file_is_exit_7_with_the_command_that_helps(ktx: Run, scanned:
     answer = ktx(*COMMAND, "--accept", PARCEL, "--json")
     assert answer.code == 7
     assert answer.data["decided"]["held"] == [{"path": SHARD, "reason": "modified"}]
-    assert answer.envelope["error"]["hint"].startswith(f"commit your changes of {SHARD}")
+    assert answer.envelope["error"]["hint"].startswith(f"commit your changes to {SHARD}")
     assert "result\n" in ktx(*COMMAND, "--accept", PARCEL).out
 
 

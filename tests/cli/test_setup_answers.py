@@ -20,9 +20,9 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9
 WRONG = [
     ("[1]", "answers.yaml is not a mapping of answers", "for example: databases:"),
     ("false", "answers.yaml is not a mapping of answers", "for example: databases:"),
-    ("database: {}", "`database` is not an answer of setup", "did you mean `databases`?"),
-    ("llm: {api_kye: canary-pw}", "`llm.api_kye` is not an answer of setup", "did you mean `api_key`?"),
-    ("embeddings: {zzz: canary-pw}", "`embeddings.zzz` is not an answer of setup", "one of backend, model, dim"),
+    ("database: {}", "`database` is not a setup answer", "did you mean `databases`?"),
+    ("llm: {api_kye: canary-pw}", "`llm.api_kye` is not a setup answer", "did you mean `api_key`?"),
+    ("embeddings: {zzz: canary-pw}", "`embeddings.zzz` is not a setup answer", "one of backend, model, dim"),
     ("llm: {api_key: [canary-pw]}", "`llm.api_key` must be a text, not a list", "write a text"),
     ("llm: {models: {triage: 5}}", "`llm.models.triage` must be a text, not the number 5", "double quotes"),
     ("llm: [canary-pw]", "`llm` must be a mapping, not a list", "key: value"),

@@ -1,4 +1,4 @@
-"""Validate semantic layers: the files, the definitions, and the data behind them."""
+"""Validates semantic layers: the files, the definitions, and the data behind them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Validation:
         return severity_counts(problem for _, problem in self.problems)
 
     def error(self, *, strict: bool) -> KtxError | None:
-        """Return the error of the command: for problems, or for a connection that could not be checked.
+        """Return the command's error: for problems, or for a connection that could not be checked.
 
         With `strict`, warnings count as errors.
         """
@@ -201,7 +201,7 @@ class TestReport:
         return [_of_test(result) for _, result in self.results if not result.passed]
 
     def error(self) -> KtxError | None:
-        """Return the error of the command if a test failed."""
+        """Return the command's error if a test failed."""
         if not self.failed:
             return None
         failed = [f"{result.source}.{result.test.name}" for _, result in self.results if not result.passed]
@@ -223,7 +223,7 @@ def _of_test(result: TestResult) -> Diagnostic:
 
 
 _LONGEST: Final = 200
-"""Characters of an expected or actual value in a diagnostic."""
+"""Maximum number of characters of an expected or actual value in a diagnostic."""
 
 
 def run_tests(
@@ -237,8 +237,8 @@ def run_tests(
 ) -> TestReport:
     """Run the tests of the named sources, or all, of one connection or of all.
 
-    Raises `UsageError`, `SemanticError` for an unknown source, and errors of opening a connection. Connections without
-    tests are not opened.
+    Raises `UsageError`, `SemanticError` for an unknown source, and errors from opening a connection. Connections
+    without tests are not opened.
     """
     from ktx_cli.protection import source_guard
     from ktx_cli.semantic import guard_of, run_test
@@ -284,7 +284,7 @@ def _keep(layout: Layout, model: Model, results: Sequence[TestResult]) -> None:
 
 
 def _measures_of(result: TestResult) -> list[str]:
-    """Return the references of the measures in the query of a test."""
+    """Return the references to measures in a test's query."""
     asked = result.test.query.get("measures")
     names = [each for each in asked if isinstance(each, str)] if isinstance(asked, list) else []
     return [each if "." in each else f"{result.source}.{each}" for each in names]

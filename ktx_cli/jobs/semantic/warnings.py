@@ -1,4 +1,4 @@
-"""Warn about filter values without rows, with the nearest known values, and about periods without rows."""
+"""Warns about filter values without rows, with the nearest known values, and about periods without rows."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 SECONDS: Final = 2.0
-"""Time limit of the check in seconds. Slower queries are not checked, because the check reads the same columns."""
+"""Time limit for the check in seconds. Slower queries are not checked, because the check reads the same columns."""
 
 _FEW: Final = 8
-"""If no value is near, all values of a column are listed up to this number."""
+"""If no value is near, all values of a column are listed, up to this number."""
 
 _WIDEST: Final = 60
 
@@ -109,7 +109,7 @@ def _unmatched_values(
 
 
 def _near(each: Comparison, known: _Values, candidates: Sequence[str]) -> str:
-    """Return the end of the sentence with the nearest values, or nothing if they look personal or are unknown."""
+    """Return the end of the sentence with the nearest values; empty if they look personal or are unknown."""
     values = list(dict.fromkeys([*(value for value in known.values if isinstance(value, str)), *candidates]))
     if not values or _is_private(each, values):
         return ""
@@ -124,7 +124,7 @@ def _near(each: Comparison, known: _Values, candidates: Sequence[str]) -> str:
 
 
 def _is_private(each: Comparison, values: Sequence[str]) -> bool:
-    """Whether the values of a column must not be suggested: personal data and identifiers."""
+    """Whether a column's values must not be suggested: personal data and identifiers."""
     from ktx_cli.privacy import ValueKind, refusal
 
     table = each.source.table[-1] if each.source.table else each.source.name
@@ -134,7 +134,7 @@ def _is_private(each: Comparison, values: Sequence[str]) -> bool:
 
 
 def _like(each: Comparison, values: Sequence[str]) -> list[str]:
-    """Return the values that match a pattern if case is ignored."""
+    """Return the values that match a pattern regardless of case."""
     import re
 
     marks = {"%": ".*", "_": "."}

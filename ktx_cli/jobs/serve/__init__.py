@@ -1,1 +1,1 @@
-"""The project behind the MCP server: its caches, its runs and its state."""
+"""The project behind the MCP server: its caches, runs and state."""

@@ -28,18 +28,18 @@ MOST_BYTES: Final = 4_000_000
 """Approximate maximum size of the values in an answer to an agent, in bytes."""
 
 HIDDEN: Final = "(hidden)"
-"""Replaces a value that does not leave this machine."""
+"""Replaces a value that must not leave this machine."""
 
 ASKED_AGAIN: Final = ResultWarning(
     "asked_anew",
-    "the answer of the previous page is no longer cached, so the query was run again and rows may have changed",
+    "the answer for the previous page is no longer cached, so the query was run again and rows may have changed",
     hint="start again with offset 0 if all pages must come from one answer",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """The rows of an answer that may be shown, from `offset` on. `count`: the number of all its rows."""
+    """The rows of an answer that may be shown, starting at `offset`. `count`: the number of all its rows."""
 
     rows: tuple[tuple[Any, ...], ...]
     count: int
@@ -52,9 +52,10 @@ Answer = TypeVar("Answer", LayerAnswer, SqlAnswer)
 def ask_served(
     project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch
 ) -> tuple[LayerAnswer, RowPage]:
-    """Return the answer to a question, and its rows from `offset` on: none with `privacy`.
+    """Return the answer to a question, and its rows starting at `offset`: no rows with `privacy`.
 
-    Raises as `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not confirm.
+    Raises the errors of `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not
+    confirm.
     """
     config = project.config()
     connection = choose_layer(project.layout, config, question.connection)
@@ -99,7 +100,7 @@ def ask_served(
 def _kept(
     project: ServedProject, asked: Any, proof: tuple[object, ...], ask: Callable[[], Answer], offset: int, watch: Watch
 ) -> tuple[Answer, tuple[ResultWarning, ...]]:
-    """Return the cached answer, else a new one, which is cached for its next pages."""
+    """Return the cached answer, or else a new one, which is cached for its next pages."""
     key = json.dumps(asked, sort_keys=True, default=str)
     kept: Answer | None = project.answers.get(key, proof) if offset else None
     answer = ask() if kept is None else kept
@@ -113,9 +114,9 @@ def _kept(
 def run_served(
     project: ServedProject, sql: str, connection: str | None, *, max_rows: int, offset: int, privacy: bool, watch: Watch
 ) -> tuple[SqlAnswer, RowPage]:
-    """Return the answer to a statement, and its rows from `offset` on: only counts with `privacy`.
+    """Return the answer to a statement, and its rows starting at `offset`: only counts with `privacy`.
 
-    Raises as `run_sql`, and `KtxError` (`hidden`) for a statement that may show hidden data.
+    Raises the errors of `run_sql`, and `KtxError` (`hidden`) for a statement that may show hidden data.
     """
     config = project.config()
     chosen = connection or only_database(project.layout, config)
@@ -164,7 +165,7 @@ def _require_no_made_rows(sql: str, model: Model | None) -> None:
     made = None if model is None else rows_of_values(sql, model.dialect)
     if made is not None:
         raise KtxError(
-            f"`{made}` makes rows out of values, so the number of rows would reveal a value, and this server "
+            f"`{made}` turns values into rows, so the number of rows would reveal a value, and this server "
             "was started with --privacy",
             hint="count rows of tables; arguments in FROM, LIMIT and bounds of a recursion must be constants",
             code="hidden",
@@ -179,15 +180,13 @@ def _counts_alone(answer: SqlAnswer, sql: str) -> tuple[tuple[Any, ...], ...]:
 
 
 def may_quote_rows(model: Model | None, *, privacy: bool) -> bool:
-    """Return whether errors about rows may be shown unchanged: not with `privacy`, nor if some of the
-    rows are hidden.
-    """
+    """Return whether errors about rows may be shown unchanged: not with `privacy`, nor if any rows are hidden."""
     return not privacy and (model is None or not has_protected(model))
 
 
 @contextlib.contextmanager
 def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iterator[None]:
-    """Reduce an error of a database to its kind if it may quote rows that must not be shown."""
+    """Reduce a database error to its kind if it may quote rows that must not be shown."""
     try:
         yield
     except SourceError as error:
@@ -198,7 +197,7 @@ def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iter
         refusal = refused_text(error, sql, "" if model is None else model.dialect, names, "off")
         if refusal.startswith(one_line(error.message, 1_000)):
             raise
-        raise KtxError(refusal, hint="ask for counts, or for less", code=error.code) from None
+        raise KtxError(refusal, hint="request counts, or less data", code=error.code) from None
 
 
 _BACKTICKED: Final = re.compile(r"`([^`]*)`")
@@ -207,7 +206,7 @@ _WORD: Final = re.compile(r"\w+")
 
 @contextlib.contextmanager
 def hidden_names_redacted(model: Model, question: Question) -> Iterator[None]:
-    """Make an error about a definition of a question name nothing hidden, except what the question names."""
+    """Keep hidden names out of an error about a definition in a question, unless the question contains them."""
     try:
         yield
     except SemanticError as error:
@@ -226,7 +225,7 @@ def hidden_names_redacted(model: Model, question: Question) -> Iterator[None]:
 
 
 class Stop:
-    """A flag that the caller is gone, with the work to end then; thread-safe."""
+    """A flag that the caller has disconnected, with the work to end then; thread-safe."""
 
     def __init__(self) -> None:
         self._set = False
@@ -242,12 +241,12 @@ class Stop:
             self._ends.clear()
 
     def is_set(self) -> bool:
-        """Whether the caller is gone."""
+        """Whether the caller has disconnected."""
         return self._set
 
     @contextlib.contextmanager
     def ending(self, end: Callable[[], None]) -> Iterator[None]:
-        """Do work that `end` ends: it is called at most once, and only during this work."""
+        """Do work that `end` can end: it is called at most once, and only during this work."""
         with self._lock:
             if self._set:
                 raise CancelledError("the client cancelled the call")
@@ -268,12 +267,12 @@ class Watch:
     report: Callable[[float, str], None] = lambda progress, message: None
 
     def check(self) -> None:
-        """Raise `CancelledError` if the caller is gone."""
+        """Raise `CancelledError` if the caller has disconnected."""
         if self.stop.is_set():
             raise CancelledError("the client cancelled the call")
 
     def opener(self, opener: Opener) -> Opener:
-        """Return an opener of connections whose statements only begin and continue while the caller waits."""
+        """Return an opener for connections whose statements only begin and continue while the caller waits."""
 
         def opened(
             config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]

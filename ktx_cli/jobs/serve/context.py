@@ -1,4 +1,4 @@
-"""The context for agents: sources and pages with what they refer to, and the columns that contain a value."""
+"""The context for agents: sources and pages with their references, and the columns that contain a value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Form = Literal["composed", "files"]
 
 MOST_NAMES: Final = 40
-"""Maximum number of measures, segments and columns that a list names per source."""
+"""Maximum number of measures, segments and columns that a list names for each source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Definition:
 
 
 def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[str, Any]], list[ResultWarning]]:
-    """Return the sources of a connection, or of all, with the names of what they contain; raises as `read_layers`."""
+    """Return the sources of a connection, or of all, with the names of their contents; errors as in `read_layers`."""
     from ktx_cli.semantic import time_of
 
     layers = read_layers(project.layout, project.config(), connection, load=project.load_layer)
@@ -87,9 +87,9 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
 def read_definition(
     project: ServedProject, name: str, connection: str | None, form: Form, *, privacy: bool, mount: Mount | None = None
 ) -> Definition:
-    """Return a source as text; raises as `find_source`. `mount`: the project, if a root mounts it.
+    """Return a source as text; raises the errors of `find_source`. `mount`: the project, if a root mounts it.
 
-    Files of a source with hidden parts are not shown, nor any with `privacy`, because they may contain values of rows:
+    Files of a source with hidden parts are not shown, nor any with `privacy`, because they may contain row values:
     `KtxError` (`hidden`).
     """
     layers = read_layers(project.layout, project.config(), connection, load=project.load_layer)
@@ -127,7 +127,7 @@ def _is_whole(shown: VisibleModel, source: Source) -> bool:
 
 
 AT_ONCE: Final = 40
-"""Maximum number of columns (or measures, joins, segments) in one part of a source: a large one has several."""
+"""Maximum number of columns (or measures, joins, segments) in one part of a source, which may have several."""
 
 MOST_VALUES: Final = 10
 _LONGEST: Final = 400
@@ -137,7 +137,7 @@ _PARTS: Final = ("columns", "measures", "joins", "segments", "policies", "parame
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """What names refer to: parts of sources in order, and a line for each unknown name."""
+    """The definitions that names refer to: parts of sources in order, and a line for each unknown name."""
 
     connection: str
     pieces: tuple[dict[str, Any], ...]
@@ -145,7 +145,7 @@ class Entities:
 
 
 def entities(project: ServedProject, connection: str | None, targets: Sequence[str], *, privacy: bool) -> Entities:
-    """Return the sources, tables, columns, measures and segments with these names; raises as `choose_layer`."""
+    """Return the sources, tables, columns, measures and segments with these names; errors as in `choose_layer`."""
     config = project.config()
     chosen = choose_layer(project.layout, config, connection)
     shown = VisibleModel(project.load_layer(project.layout, config, chosen))
@@ -169,7 +169,7 @@ def _facts_of(project: ServedProject, shown: VisibleModel, name: str, redacted: 
 
 @dataclass(frozen=True, slots=True)
 class ReadDefinition:
-    """A source, or a column, measure or segment of one, as YAML."""
+    """A source, or one of its columns, measures or segments, as YAML."""
 
     connection: str
     id: str
@@ -179,10 +179,10 @@ class ReadDefinition:
 def definition_of(
     project: ServedProject, name: str, connection: str | None, *, privacy: bool, mount: Mount | None = None
 ) -> tuple[ReadDefinition | None, list[str]]:
-    """Return what has a name in the semantic layer of a connection, or of any; None if nothing does.
+    """Return the definition with a name in the semantic layer of a connection, or of any; None if there is none.
 
-    Also returns what the name may have meant. `mount`: the project, if a root mounts it. Raises `UsageError` if several
-    connections have the name.
+    Also returns the names that may have been meant. `mount`: the project, if a root mounts it. Raises `UsageError` if
+    several connections have the name.
     """
     config = project.config()
     layers = read_layers(project.layout, config, connection, load=project.load_layer)
@@ -204,7 +204,7 @@ def definition_of(
 
 
 def _of_mount(mount: Mount | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a source with its connection, its pages and its commands as the root names them."""
+    """Return the facts about a source with its connection, its pages and its commands as the root names them."""
     if mount is None:
         return facts
     for each in (facts, *facts["measures"], *facts["segments"]):
@@ -225,18 +225,18 @@ def definition(
 ) -> str:
     """Return a source as YAML: its files merged with the scan, without hidden parts.
 
-    `pages`: those that explain it and its parts. `notes`: about open decisions.
+    `pages`: those that explain the source and its parts. `notes`: about open decisions.
     """
     facts = _open_facts(shown, source, privacy, pages or {}, statuses) | {"open": list(notes)}
     return visible(yaml.dump(_plain(_of_mount(mount, facts))))
 
 
 Pages = Mapping[str, tuple[str, ...]]
-"""Name of a source, or of a measure or segment of it (`orders.revenue`) -> keys of the pages that name it."""
+"""Name of a source, or of one of its measures or segments (`orders.revenue`) -> keys of the pages that name it."""
 
 
 def _pages_about(project: ServedProject, config: KtxConfig, shown: VisibleModel, name: str) -> Pages:
-    """Return the pages that name a source, or a measure or segment of it."""
+    """Return the pages that name a source, or one of its measures or segments."""
     source = shown.model.sources[name]
     members = [*(each.name for each in shown.measures(source)), *source.segments]
     names = [name, *(f"{name}.{each}" for each in members)]
@@ -258,7 +258,7 @@ def _statuses(project: ServedProject, shown: VisibleModel) -> DefinitionStatuses
 def _pieces(
     shown: VisibleModel, open_facts: dict[str, Any], only: Sequence[str] | None, values_of: Layout | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a source in parts of limited size, the first with everything about it as a whole."""
+    """Yield a source in parts of limited size, the first with all facts about the source as a whole."""
     facts = _chosen(shown, _plain(open_facts), only, values_of)
     head = {key: _short(value) for key, value in facts.items() if key not in _PARTS}
     left = [(part, _short(item)) for part in _PARTS for item in facts.get(part) or ()]
@@ -304,7 +304,7 @@ def _open_facts(
 
 
 def _plain(value: Any) -> Any:
-    """Return facts without those that mean nothing: None, empty, public."""
+    """Return facts without empty or default values: None, empty, public."""
     if isinstance(value, Mapping):
         kept = {key: _plain(each) for key, each in value.items()}
         return {
@@ -324,7 +324,7 @@ def _short(value: Any) -> Any:
 
 
 def _add_values(columns: list[dict[str, Any]], shown: VisibleModel, source: Source, layout: Layout) -> None:
-    """Give columns without declared values those from a scan, if they may be shown."""
+    """Give columns without declared values the values from a scan, if they may be shown."""
     if not source.table:
         return
     read = functools.partial(load_lists, connection=shown.model.connection, table=source.table[-1])
@@ -342,7 +342,7 @@ def _add_values(columns: list[dict[str, Any]], shown: VisibleModel, source: Sour
 
 
 _OF_THE_DATABASE: Final = frozenset({"not_readable", "refused"})
-"""Codes of problems that repeat a database's message."""
+"""Codes of problems that repeat a database message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,7 @@ def validate_served(
     privacy: bool,
     watch: Watch,
 ) -> Checked:
-    """Return the problems of the named sources, or all; raises as `validate_layers`."""
+    """Return the problems in the named sources, or in all; raises the errors of `validate_layers`."""
     watch.report(0.0, "reading the definitions")
     config = project.config()
     found = validate_layers(
@@ -396,17 +396,17 @@ def validate_served(
 
 
 def _without_words(problem: Diagnostic) -> Diagnostic:
-    """Return the problem without the database's message, which may quote rows."""
+    """Return the problem without the database message, which may quote rows."""
     if problem.code not in _OF_THE_DATABASE:
         return problem
     refusal = (
-        f"`{problem.location.object}` cannot be read: the database rejected it (its message may contain values of rows)"
+        f"`{problem.location.object}` cannot be read: the database rejected it (its message may contain row values)"
     )
     return replace(problem, message=refusal, hint=Hint("check its table, columns and expressions"))
 
 
 _LOOKED: Final = 500
-"""Number of matches to inspect per value: those of hidden columns are dropped."""
+"""Number of matches to inspect per value; matches in hidden columns are dropped."""
 
 
 _Listed = Callable[[VisibleModel, Source], frozenset[str]]
@@ -414,7 +414,7 @@ _Listed = Callable[[VisibleModel, Source], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A column that contains a value; `count`: the number of rows with it, None if they were not counted."""
+    """A column that contains a value; `count`: the number of rows with the value, None if they were not counted."""
 
     connection: str
     source: str
@@ -446,7 +446,7 @@ class ValueFound:
 def look_up(
     project: ServedProject, values: Sequence[str], connection: str | None, *, limit: int, privacy: bool
 ) -> tuple[ValueFound, ...]:
-    """Return for each value where it occurs; raises `UsageError` for a connection that is not a database."""
+    """Return where each value occurs; raises `UsageError` for a connection that is not a database."""
     config = project.config()
     if connection is not None:
         database_of(config, connection)
@@ -454,7 +454,7 @@ def look_up(
     if privacy or config.scan.privacy == "strict":
         reason, why = "strict", "scan.privacy is strict: no values are stored"
         if privacy:
-            reason, why = "withheld", "this server was started with --privacy: values of rows stay on its machine"
+            reason, why = "withheld", "this server was started with --privacy: row values stay on its machine"
         hidden = tuple(Miss(each, reason, why) for each in asked)
         return tuple(ValueFound(each, (), hidden) for each in values)
     known = set(layer_ids(project.layout)).intersection(asked)
@@ -464,7 +464,7 @@ def look_up(
 
 
 def _listed(project: ServedProject) -> _Listed:
-    """Return what looks up the columns of a source whose values may be listed, once for each source."""
+    """Return a function that looks up the columns of a source whose values may be listed, once for each source."""
     tree = WorkingTree(project.layout.root)
     scanned = functools.cache(functools.partial(read_relations, tree))
     found: dict[tuple[str, str], frozenset[str]] = {}
@@ -529,14 +529,14 @@ def _miss(connection: str, searched: SearchedLists | None) -> Miss:
 
 
 _SHOWN_FIELDS: Final = frozenset({"summary", "tags", "refs", "sl_refs"})
-"""Fields of the front matter that an answer has separately."""
+"""Front matter fields that an answer returns separately."""
 
 _LOOK: Final = "find keys of pages and ids of passages with discover_data"
 
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """A page with its references: keys of pages, names of the semantic layer, and the pages that refer to it."""
+    """A page with its references: page keys, semantic layer names, and the pages that refer to it."""
 
     page: Page
     refs: tuple[str, ...]
@@ -545,14 +545,14 @@ class PageFacts:
 
     @property
     def content(self) -> str:
-        """The text of the page, preceded by the rest of its front matter; hidden characters are made visible."""
+        """The page text, preceded by the rest of its front matter; hidden characters are made visible."""
         more = {name: each for name, each in self.page.fields.items() if name not in _SHOWN_FIELDS}
         head = f"---\n{yaml.dump(more)}---\n\n" if more else ""
         return visible(head + self.page.body)
 
 
 def page_facts(layout: Layout, key: str, user: str | None = None) -> PageFacts:
-    """Return the page that `user` (None: anybody) sees under a key; raises as `find_page`."""
+    """Return the page that `user` (None: anybody) sees under a key; raises the errors of `find_page`."""
     page = _pages_found(layout, key, user)
     found = references(page)
     refs = dict.fromkeys(each.name for each in found if each.kind is Kind.PAGE)
@@ -569,7 +569,7 @@ def page_facts(layout: Layout, key: str, user: str | None = None) -> PageFacts:
 
 
 def passage_facts(layout: Layout, config: KtxConfig, key: str) -> Passage:
-    """Return the passage of a document for an id from discover_data; raises `UsageError` if it no longer exists."""
+    """Return the document passage for an id from discover_data; raises `UsageError` if it no longer exists."""
     found = passage_of(layout, config, key)
     if found is None:
         hint = Hint(

@@ -42,7 +42,7 @@ class ServerStatus:
     problem: str | None = None
 
     def to_json(self, folder: str) -> dict[str, Any]:
-        """Return the status as `ktx mcp status --json` has it."""
+        """Return the status as shown by `ktx mcp status --json`."""
         state, health = self.state, self.health or {}
         if state is None:
             return {"status": self.status}
@@ -67,7 +67,7 @@ class ServerStatus:
 
 
 def server_status(layout: Layout) -> ServerStatus:
-    """Return the status of the server of a project; changes nothing."""
+    """Return the status of a project's server; changes nothing."""
     state = read_server_state(layout)
     if state is None:
         if layout.mcp_state.exists():
@@ -86,9 +86,9 @@ def server_status(layout: Layout) -> ServerStatus:
 
 
 def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | None:
-    """Return the running server with the requested settings; None if there is none.
+    """Return the running server with the requested settings, or None if there is none.
 
-    Raises `BusyError` for one that runs with other settings, or that is alive but does not respond.
+    Raises `BusyError` for a server that runs with other settings, or that is alive but does not respond.
     """
     found = server_status(layout)
     state = found.state
@@ -109,7 +109,7 @@ def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | 
 def start_server(layout: Layout, settings: ServerSettings, *, wait_seconds: float = WAIT_SECONDS) -> ServerState:
     """Start a server that outlives this process, and return when it responds.
 
-    Raises what kept it from starting; a server that does not respond in time is stopped.
+    Raises the error that kept it from starting; a server that does not respond in time is stopped.
     """
     deadline = monotonic() + wait_seconds
     log = _new_log(layout)
@@ -135,7 +135,7 @@ def start_server(layout: Layout, settings: ServerSettings, *, wait_seconds: floa
 
 
 def _new_log(layout: Layout) -> IO[bytes]:
-    """Return the log of a new server; the previous one is kept next to it."""
+    """Return the log of a new server; the previous log is kept next to it."""
     prepare_private_folder(layout)
     path = layout.mcp_log
     try:
@@ -190,7 +190,7 @@ def _silent(layout: Layout, process: subprocess.Popen[bytes]) -> KtxError:
 
 
 def last_lines(path: Path, count: int, tail: int = 262_144) -> list[str]:
-    """Return the last lines of a log, without secrets; none if there is no log."""
+    """Return the last lines of a log, without secrets; empty if there is no log."""
     try:
         with path.open("rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
@@ -211,7 +211,7 @@ class Stopped:
 
 
 def stop_server(layout: Layout) -> Stopped:
-    """Stop the server of a project and remove its state; nothing is done to another process that has its pid by now."""
+    """Stop a project's server and remove its state; another process that has its pid by now is not touched."""
     state = read_server_state(layout)
     if state is None:
         there = layout.mcp_state.exists()
@@ -224,7 +224,7 @@ def stop_server(layout: Layout) -> Stopped:
 
 
 def forget_dead(layout: Layout) -> bool:
-    """Remove what a dead server left; False if one is running by now. No process receives a signal."""
+    """Remove what a dead server left; return False if a server is running by now. No process receives a signal."""
     state = read_server_state(layout)
     if state is None:
         remove_server_state(layout, None)
@@ -284,7 +284,7 @@ _MOST: Final = 1_000_000
 
 
 def followed(path: Path, last: int) -> Iterator[str]:
-    """Yield the last whole lines of a file, then those that are added; never ends. The file may not exist yet.
+    """Yield the last complete lines of a file, then lines as they are added; never ends. The file may not exist yet.
 
     Raises `StorageError`.
     """
@@ -336,9 +336,9 @@ KEPT: Final = 3
 
 
 class RotatingLines:
-    """Appends lines, each in one write, for this user alone. Several processes may append to one file.
+    """Appends lines, each in one write, to a file for this user alone. Several processes may append to one file.
 
-    At `largest` bytes the file becomes `NAME.1`, that one `NAME.2`, and so on up to `kept`.
+    At `largest` bytes the file becomes `NAME.1`, `NAME.1` becomes `NAME.2`, and so on up to `kept`.
     """
 
     def __init__(self, path: Path, *, largest: int = LARGEST, kept: int = KEPT) -> None:
@@ -362,7 +362,7 @@ class RotatingLines:
             os.close(descriptor)
 
     def _opened(self) -> int:
-        """Return the descriptor of the current file: another process may have replaced it."""
+        """Return the descriptor of the current file, which another process may have replaced."""
         if self._descriptor is not None and self._is_current(self._descriptor):
             return self._descriptor
         self.close()
@@ -379,7 +379,7 @@ class RotatingLines:
         return os.path.samestat(found, os.fstat(descriptor))
 
     def _rotate(self, descriptor: int) -> None:
-        """Rotate the files, once: the lock is on the file that is moved, and later processes see another one."""
+        """Rotate the files, once: the lock is on the file that is moved, and later processes see another file."""
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
             if self._is_current(descriptor) and os.fstat(descriptor).st_size:

@@ -1,4 +1,4 @@
-"""A project that a server holds open, with caches; answers are cached so that all pages come from the same answer."""
+"""A project that a server holds open, with caches; cached answers ensure that all pages come from the same answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SECONDS: Final = 300.0
 MOST: Final = 32
 MOST_BYTES: Final = 64_000_000
-"""Maximum size of all cached answers together, as `row_memory` counts: the least used ones are dropped first."""
+"""Maximum total size of all cached answers, as counted by `row_memory`; the least used answers are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class KeptAnswers:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, key: str, proof: tuple[object, ...]) -> Any | None:
-        """Return the answer for a key, None if it is not cached (any more)."""
+        """Return the answer for a key, or None if it is not cached (any more)."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -101,12 +101,12 @@ _COUNTS: Final = 256
 """Maximum number of answers about joins to cache."""
 
 Stamps = Mapping[str, "Stamp"]
-"""Path -> stamp of each file: differs if a file was changed, added or removed, or its permissions were."""
+"""Path -> file stamp, which changes if a file or its permissions change, or if it is added or removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The result of a prepared question, and what it depends on besides the layer."""
+    """The result of a prepared question, and its dependencies other than the layer."""
 
     prepared: Prepared
     config: KtxConfig
@@ -118,7 +118,7 @@ class _Made:
 class ServedProject:
     """A project that a server holds open, with its caches; thread-safe. Close it at the end.
 
-    Files are checked for every question: it sees the latest edits of `ktx.yaml` and of the semantic layer.
+    Files are checked for every question, which sees the latest edits to `ktx.yaml` and to the semantic layer.
     `is_own_process`: this process does nothing but serve, so permanent objects are excluded from garbage collection.
     """
 
@@ -143,7 +143,7 @@ class ServedProject:
         self.memories = Memories(self.layout, self.environ)
 
     def config(self) -> KtxConfig:
-        """Return the current settings in `ktx.yaml`; raises as `load_config`."""
+        """Return the current settings in `ktx.yaml`; raises the errors of `load_config`."""
         with self._lock:
             stamps = _stamps([self.layout.config])
             if self._config is None or self._config[0] != stamps:
@@ -168,7 +168,7 @@ class ServedProject:
 
     @property
     def services(self) -> QueryServices:
-        """The services that answer questions of this project: the cached layer, guards and connections."""
+        """The services that answer questions about this project: the cached layer, guards and connections."""
         from ktx_cli.semantic import QueryServices
 
         return QueryServices(self.load_layer, self.pool.open, self.guard, self.prepare, self.query_cache, self.remember)
@@ -176,7 +176,7 @@ class ServedProject:
     def prepare(
         self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
     ) -> Prepared:
-        """Return a prepared question, compiled once a day as long as the layer is the same; see `Prepare`."""
+        """Return a prepared question, compiled once a day while the layer is unchanged; see `Prepare`."""
         from ktx_cli.semantic import prepare
 
         key = (model.connection, json.dumps([query, attributes], sort_keys=True, default=repr), now.date())
@@ -204,7 +204,7 @@ class ServedProject:
         return kept.value
 
     def _of_layer(self, model: Model) -> tuple[Recent[Prepared], Graph]:
-        """Return the compiled questions of a layer and its joins; those of other layers are dropped."""
+        """Return the compiled questions for a layer and its joins; those for other layers are dropped."""
         from ktx_cli.semantic import graph_of
 
         with self._lock:
@@ -215,7 +215,7 @@ class ServedProject:
             return kept[1], kept[2]
 
     def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
-        """Return the guard for statements compiled from a layer, the same as long as the layer is the same."""
+        """Return the guard for statements compiled from a layer; it stays the same while the layer is unchanged."""
         from ktx_cli.semantic import guard_of
 
         with self._lock:
@@ -225,7 +225,7 @@ class ServedProject:
             return kept[1]
 
     def searcher(self, config: KtxConfig) -> Searcher:
-        """Return the searcher of the project with these settings."""
+        """Return the project's searcher with these settings."""
         from ktx_cli.agent_tools import open_searcher
 
         with self._lock:
@@ -236,7 +236,7 @@ class ServedProject:
             return self._searcher[1]
 
     def mounts(self) -> Mounts | None:
-        """Return the current mounts of the project; None if it has none."""
+        """Return the project's current mounts, or None if it has none."""
         config = self.config()
         if not config.mounts:
             return None
@@ -250,7 +250,7 @@ class ServedProject:
             return self._mounts[2]
 
     def mounted(self, mount: Mount) -> ServedProject:
-        """Return a mounted project, held open with its own caches and connections as long as this one is.
+        """Return a mounted project, which stays open with its own caches and connections for as long as this project.
 
         Its own mounts are not followed.
         """
@@ -261,7 +261,7 @@ class ServedProject:
             return self._mounted[folder]
 
     def close(self) -> None:
-        """Close everything; a question in progress finishes first, waiting captures continue without the server."""
+        """Close everything; a question in progress finishes first, and waiting captures continue without the server."""
         for each in self._mounted.values():
             each.close()
         self.memories.close()
@@ -280,13 +280,13 @@ def _freeze() -> None:
 
 
 def _stamps(paths: Iterable[Path]) -> Stamps:
-    """Return the stamps of files; for a link that of its target, for a broken link its own."""
+    """Return file stamps; a link has the stamp of its target, a broken link its own."""
     found = ((str(path), stamp_of(path)) for path in paths)
     return {path: stamp for path, stamp in found if stamp is not None}
 
 
 def _layer_stamps(root: Path, connection: str, configured: Collection[str]) -> Stamps | None:
-    """Return the stamps of the files of a connection: its own folder, and those of no connection.
+    """Return the stamps of a connection's files: its own folder, and the files of no connection.
 
     Includes folders, whose permissions matter; None if one cannot be listed.
     """

@@ -1,4 +1,4 @@
-"""Processes that a server starts, monitors and stops: runs of `ktx ingest`, and the one for captures."""
+"""Processes that a server starts, monitors and stops: `ktx ingest` runs, and the process for captures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 STARTING_SECONDS: Final = 90.0
-"""How long a start waits, in seconds, until the model of the run is checked and it holds the run lock."""
+"""How long a start waits, in seconds, until the run's model is checked and the run holds the run lock."""
 
 ENDING_SECONDS: Final = 20.0
 """How long a cancelled run has to end, in seconds, before the call returns."""
@@ -129,14 +129,14 @@ def ingest_state(layout: Layout, run_id: str) -> IngestState:
 def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestState:
     """Interrupt a run that a server started; `now`: without waiting for work in progress.
 
-    Raises `NotSupportedError` for one that was started elsewhere, `UsageError` for an unknown one.
+    Raises `NotSupportedError` for a run that was started elsewhere, `UsageError` for an unknown run.
     """
     state = ingest_state(layout, run_id)
     if state.is_over:
         return state
     pid = _process(layout, state.run_id)
     if pid is None:
-        hint = Hint("interrupt it where it runs; to see it: {}", Command("runs", "show", state.run_id))
+        hint = Hint("interrupt it where it runs; to see the run: {}", Command("runs", "show", state.run_id))
         raise NotSupportedError(f"a server of this project did not start the run {state.run_id}", hint=hint)
     for _ in range(2 if now else 1):
         os.kill(pid, signal.SIGINT)
@@ -150,7 +150,7 @@ def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestSt
 def _started(
     layout: Layout, environ: Mapping[str, str], words: Sequence[str], **streams: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process that the terminal's signals do not reach. `-P`: modules in the project folder
+    """Start a process that terminal signals do not reach. `-P`: modules in the project folder
     are not imported.
     """
     command = [sys.executable, "-P", "-m", "ktx_cli", "--project-dir", str(layout.root), *words]
@@ -169,7 +169,7 @@ def _spawn(layout: Layout, environ: Mapping[str, str], run_id: str, wish: Ingest
 
 
 def _folder(layout: Layout, run_id: str) -> Path:
-    """Create the folder of a run, and remove those of old ones."""
+    """Create the folder for a run, and remove the folders of old runs."""
     prepare_private_folder(layout)
     folder = layout.launched(run_id)
     with translated(folder):
@@ -182,7 +182,7 @@ def _folder(layout: Layout, run_id: str) -> Path:
 
 
 _CHILDREN: Final[dict[str, subprocess.Popen[bytes]]] = {}
-"""Runs that this process started, so that their ends are noticed."""
+"""Runs that this process started, so that it notices when they end."""
 
 
 def _words(run_id: str, wish: IngestWish) -> list[str]:
@@ -205,7 +205,7 @@ def _ended_early(layout: Layout, run_id: str, code: int) -> IngestState:
 
 
 def _error_of(layout: Layout, run_id: str) -> Mapping[str, Any] | None:
-    """Return the error in the JSON output of a run; None if it printed none."""
+    """Return the error in a run's JSON output, or None if it printed none."""
     path = layout.launched(run_id) / "result.json"
     try:
         text = read_bytes(path) if path.stat().st_size <= _LONGEST_RESULT else None
@@ -229,7 +229,7 @@ def _process(layout: Layout, run_id: str) -> int | None:
 
 
 def _so_far(layout: Layout, run_id: str) -> tuple[Mapping[str, int], list[str]]:
-    """Return the units of a run by outcome, and its steps, according to its events."""
+    """Return a run's units by outcome, and its steps, according to its events."""
     units: Counter[str] = Counter()
     steps: list[str] = []
     for each in read_lines(layout.run_events(run_id)):
@@ -243,7 +243,7 @@ def _so_far(layout: Layout, run_id: str) -> tuple[Mapping[str, int], list[str]]:
 
 
 AGAIN_SECONDS: Final = 5.0
-"""Seconds after the start of a process in which a reader does not start another."""
+"""Minimum number of seconds between two process starts by a reader."""
 
 log = logging.getLogger(__name__)
 
@@ -252,7 +252,7 @@ _WORDS: Final = ("memory", "work", "--no-input", "--progress", "none")
 
 @dataclass(slots=True)
 class Memories:
-    """The captures of one project in a server; thread-safe. Close it at the end."""
+    """The captures for one project in a server; thread-safe. Close it at the end."""
 
     layout: Layout
     environ: Mapping[str, str]
@@ -262,10 +262,10 @@ class Memories:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def remember(self, request: CaptureRequest) -> MemoryRecord:
-        """Put a text into the queue, make sure that a process works on it, and return its record at once.
+        """Put a text into the queue, make sure that a process is working on the queue, and return its record at once.
 
-        Raises `LlmError` (`no_backend`) or `ConfigError` if no model could do it, `UsageError` for a text that cannot
-        be captured; nothing of it is stored then.
+        Raises `LlmError` (`no_backend`) or `ConfigError` if no model can process it, `UsageError` for a text that
+        cannot be captured; no part of it is stored then.
         """
         from ktx_cli.jobs.capture.queue import enqueue
         from ktx_cli.llm import distinct_models
@@ -323,7 +323,7 @@ class Memories:
             threading.Thread(target=self._watch, args=(self._worker,), name="ktx-memory", daemon=True).start()
 
     def _watch(self, worker: subprocess.Popen[bytes]) -> None:
-        """Record its end, and continue with what was queued while it ended."""
+        """Record the end of the process, and continue with captures queued while it ended."""
         code = worker.wait()
         with self._lock:
             self._worker = None
@@ -345,7 +345,7 @@ def _spawned(layout: Layout, environ: Mapping[str, str]) -> subprocess.Popen[byt
 
 
 def _let_go(worker: subprocess.Popen[bytes]) -> None:
-    """Tell the process that this one ends on purpose; see `ktx_cli.jobs.capture.queue`."""
+    """Notify the process that this one ends on purpose; see `ktx_cli.jobs.capture.queue`."""
     from ktx_cli.jobs.capture.queue import GO
 
     assert worker.stdin is not None

@@ -1,4 +1,4 @@
-"""The settings of a server over HTTP, and the token that its clients must send."""
+"""The settings for an HTTP server, and the token that its clients must send."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True, slots=True)
 class ServedFolder:
-    """A project of a server: its name in the URL (empty if it is the only one) and its folder."""
+    """A server's project: its name in the URL (empty if it is the only project) and its folder."""
 
     name: str
     folder: str
 
     @property
     def path(self) -> str:
-        """The URL at which the server serves it."""
+        """The URL at which the server serves the project."""
         return f"/mcp/{self.name}" if self.name else "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(Record):
-    """The settings of a server. `port` 0: any free port. Without the token.
+    """The settings for a server. `port` 0: any free port. Without the token.
 
-    `user_attributes`: of the caller, for row policies.
+    `user_attributes`: caller attributes for row policies.
     """
 
     projects: tuple[ServedFolder, ...]
@@ -90,7 +90,7 @@ class ServerSettings(Record):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only programs of this machine can reach a host; names other than `localhost` may lead anywhere."""
+    """Return whether only programs on this machine can reach a host; names other than `localhost` may lead anywhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,7 +98,7 @@ def is_loopback(host: str) -> bool:
 
 
 def served_folders(folders: Sequence[str], cwd: Path) -> tuple[ServedFolder, ...]:
-    """Return projects with unique names, derived from their folders; a single one needs none.
+    """Return projects with unique names, derived from their folders; a single project needs none.
 
     Raises `NoProjectError` for a folder without `ktx.yaml`, `UsageError` for a duplicate.
     """
@@ -121,7 +121,7 @@ def _unique(folder: str, taken: set[str]) -> str:
 
 
 def required_token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | None, list[ResultWarning]]:
-    """Return the token that clients must send, None for none, and warnings about its source.
+    """Return the token that clients must send, or None if none is required, and warnings about its source.
 
     Raises `UsageError` if one is required but missing, or cannot be sent in a header; `SecretError`.
     """
@@ -191,20 +191,20 @@ class ServerState(Record):
         return self.base + found.path
 
     def is_alive(self) -> bool:
-        """Return whether the started process is alive, rather than another one with its pid."""
+        """Return whether the started process is alive, rather than another process with its pid."""
         here = self.host_identity == host_identity()
         return here and bool(self.process_start) and process_start(self.pid) == self.process_start
 
 
 def reached_at(host: str) -> str:
-    """Return the address at which a program of this machine reaches a server."""
+    """Return the address at which a program on this machine reaches a server."""
     if host in EVERYWHERE:
         return "127.0.0.1" if host == EVERYWHERE[0] else "::1"
     return host
 
 
 def read_server_state(layout: Layout) -> ServerState | None:
-    """Return the content of the file, None if there is none or ktx did not write it; raises `StorageError`."""
+    """Return the content of the file, or None if there is none or ktx did not write it; raises `StorageError`."""
     data = read_bytes(layout.mcp_state)
     if data is None or len(data) > _LONGEST:
         return None
@@ -217,7 +217,7 @@ def read_server_state(layout: Layout) -> ServerState | None:
 
 
 def write_server_state(layout: Layout, state: ServerState) -> None:
-    """Write the file, for this user alone."""
+    """Write the file so that only this user can read it."""
     prepare_private_folder(layout)
     write_atomic(
         layout.mcp_state, json.dumps({"schema": SCHEMA, **_stored(state)}, indent=2).encode() + b"\n", mode=0o600
@@ -225,13 +225,13 @@ def write_server_state(layout: Layout, state: ServerState) -> None:
 
 
 def _stored(state: ServerState) -> dict[str, Any]:
-    """Return the state with the settings first, the traditional order of the file."""
+    """Return the state with the settings first, in the traditional order of the file."""
     data = state.to_json()
     return {"settings": data.pop("settings"), **data}
 
 
 def remove_server_state(layout: Layout, instance: str | None) -> None:
-    """Remove the file if it belongs to this server; None: whichever it belongs to."""
+    """Remove the file if it belongs to this server; None: regardless of its owner."""
     if instance is not None:
         found = read_server_state(layout)
         if found is None or found.instance != instance:
@@ -244,7 +244,7 @@ def remove_server_state(layout: Layout, instance: str | None) -> None:
 
 @contextlib.contextmanager
 def only_server(layout: Layout) -> Iterator[None]:
-    """Be the only HTTP server of a project for a block; raises `BusyError` if there is another one."""
+    """Become the only HTTP server of a project for a block; raises `BusyError` if there is another one."""
     prepare_private_folder(layout)
     try:
         descriptor = os.open(layout.mcp_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -261,7 +261,7 @@ def only_server(layout: Layout) -> Iterator[None]:
 
 
 def asked_health(state: ServerState) -> Mapping[str, Any] | None:
-    """Return what the server reports about itself; None if nobody, or another server, responds at its address."""
+    """Return what the server reports about itself, or None if no server, or another one, responds at its address."""
     connection = http.client.HTTPConnection(reached_at(state.settings.host), state.port, timeout=HEALTH_SECONDS)
     try:
         connection.request("GET", "/health")
@@ -281,9 +281,7 @@ def error_from(document: Mapping[str, Any]) -> KtxError:
 
 
 def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Return the attributes that a server is started with: text, numbers and booleans; `UsageError`
-    for anything else.
-    """
+    """Return the attributes that a server is started with: text, numbers, booleans; `UsageError` for anything else."""
     from ktx_cli.jobs.semantic.question import read_attributes
 
     found = read_attributes(texts)
@@ -296,7 +294,7 @@ def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def user_attributes_required() -> Iterator[None]:
-    """Make the hint of a policy that lacks an attribute say how a server gets it, because no argument of a call can."""
+    """Make the hint about a missing policy attribute explain how to set it on the server: no call argument can."""
     try:
         yield
     except SemanticError as error:
@@ -310,5 +308,5 @@ def user_attributes_required() -> Iterator[None]:
 
 
 def attributes_of_caller(of_project: Mapping[str, Any], of_server: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of every question: those of `ktx.yaml`, which the server's own override."""
+    """Return the attributes for every question: those in `ktx.yaml`, overridden by the server's own."""
     return {**of_project, **of_server}

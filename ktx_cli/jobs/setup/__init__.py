@@ -1,1 +1,1 @@
-"""`ktx setup`: from an empty folder to a project that `ktx ingest` can work on."""
+"""`ktx setup`: from an empty folder to a project that `ktx ingest` can process."""

@@ -1,4 +1,4 @@
-"""The answers for setup, wherever they come from: flags, a file of answers, or the questions of the wizard."""
+"""The answers for setup, wherever they come from: flags, an answer file, or the wizard's questions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Build(StrEnum):
 
 
 class Keeping(StrEnum):
-    """Where to store a plaintext secret: a file in `.ktx/secrets`, or the keyring of the system."""
+    """Where to store a plaintext secret: a file in `.ktx/secrets`, or the system keyring."""
 
     FILE = "file"
     KEYRING = "keyring"
@@ -78,7 +78,7 @@ class ConnectionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AgentsAnswer:
-    """The agent clients to install the project in; `scope` None: each client's first."""
+    """The agent clients to install the project into; `scope` None: each client's first."""
 
     targets: tuple[Target, ...]
     scope: Scope | None = None
@@ -98,7 +98,7 @@ class Answers:
 
     @property
     def connections(self) -> tuple[ConnectionAnswer, ...]:
-        """The databases, then the sources."""
+        """The databases, followed by the sources."""
         return self.databases + self.sources
 
     def steps(self) -> Iterator[SetupStep]:
@@ -106,14 +106,14 @@ class Answers:
         yield from (step for step in SetupStep if getattr(self, step, None))
 
     def only(self, steps: frozenset[SetupStep]) -> Answers:
-        """Return the answers of some steps."""
+        """Return the answers for some steps."""
         left = set(SetupStep) - steps
         others: dict[str, Any] = {each.name: each.default for each in fields(self) if each.name in left}
         return replace(self, **others)
 
 
 MODEL_KEYS: Final = ("api_key", "base_url", "location", "project", "auth")
-"""The fields of a provider that setup sets."""
+"""The provider fields that setup sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ DATABASE_WORDS: Final = (
     Word("path", ("path",), "File or folder, relative to the project"),
     Word("host", ("host",), "Host"),
     Word("port", ("port",), "Port"),
-    Word("name", ("database",), "Name of the database"),
+    Word("name", ("database",), "Database name"),
     Word("user", ("username", "user"), "User"),
     Word("password", ("password",), "Password", secret=True),
     Word("account", ("account",), "Account identifier"),
@@ -151,7 +151,7 @@ DATABASE_WORDS: Final = (
     Word("project", ("project_id",), "Google Cloud project"),
     Word("location", ("location",), "Location of the datasets"),
     Word("credentials", ("credentials_json",), "Service account key (JSON)", secret=True),
-    Word("sslmode", ("sslmode",), "TLS mode of libpq, for example require or verify-full"),
+    Word("sslmode", ("sslmode",), "libpq TLS mode, for example require or verify-full"),
     Word("ssl", ("ssl", "encrypt"), "Use TLS: true or false"),
     Word(
         "schema",
@@ -160,7 +160,7 @@ DATABASE_WORDS: Final = (
         several=True,
     ),
 )
-"""The fields of a database, in the order of the questions. Table patterns have separate flags."""
+"""The database fields, in the order of the questions. Table patterns have separate flags."""
 
 SOURCE_WORDS: Final = (
     Word("dir", ("source_dir", "path"), "Folder, relative to the project"),
@@ -180,17 +180,17 @@ SOURCE_WORDS: Final = (
     Word("space", ("space_keys",), "Space to read", several=True),
     Word("target", ("target",), "Target of the dbt profile"),
 )
-"""The fields of a context source, in the order of the questions."""
+"""The context source fields, in the order of the questions."""
 
 
 def questions_of(driver: str) -> tuple[Question, ...]:
-    """Return the questions about a connection of this driver."""
+    """Return the questions about a connection with this driver."""
     kind: Kind | None = WAREHOUSES.find(driver) or SOURCES.find(driver)
     return () if kind is None else kind.questions
 
 
 def words_of(driver: str, shared: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words about a connection of this driver: those of all drivers, then the driver's own."""
+    """Return the words about a connection with this driver: those for all drivers, then the driver's own."""
     known = {word.name for word in shared}
     own = (each for each in questions_of(driver) if each.word not in known)
     return (*shared, *(Word(each.word, (each.key,), each.text, secret=each.secret) for each in own))

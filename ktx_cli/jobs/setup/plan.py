@@ -1,4 +1,4 @@
-"""Computes the new text of `ktx.yaml` from answers, changing only what they name."""
+"""Computes the new text of `ktx.yaml` from answers, changing only what the answers name."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def load_answers(path: Path) -> Answers:
 
 
 def _read(text: bytes, path: Path) -> Any:
-    """Return the YAML data; what looks like an alias or a tag may be an unquoted secret."""
+    """Return the YAML data; a text that looks like an alias or a tag may be an unquoted secret."""
     try:
         found = yaml.load(text, where=str(path))
     except ConfigError as error:
@@ -171,7 +171,7 @@ def _refused(path: Path, error: ValidationError) -> ConfigError:
     if first["type"] == "extra_forbidden":
         form = _FORMS.get(keys[0], _File) if len(keys) > 1 else _File
         known = tuple(form.model_fields)
-        return ConfigError(f"{path}: {where} is not an answer of setup", hint=_near(keys[-1], known))
+        return ConfigError(f"{path}: {where} is not a setup answer", hint=_near(keys[-1], known))
     if first["type"] == "enum" and isinstance(first["input"], str):
         choices = tuple(re.findall(r"'([^']*)'", first["ctx"]["expected"]))
         return ConfigError(f"{path}: {where} cannot be `{first['input']}`", hint=_near(first["input"], choices))
@@ -180,7 +180,7 @@ def _refused(path: Path, error: ValidationError) -> ConfigError:
 
 
 def declared(driver: str, dotted: str) -> Setting | None:
-    """Return the setting for a dotted key of a driver, None if it has none."""
+    """Return the setting for a driver's dotted key, or None if there is none."""
     block: type[Block] | None = find_model(driver)
     found: Setting | None = None
     for key in dotted.split("."):
@@ -192,7 +192,7 @@ def declared(driver: str, dotted: str) -> Setting | None:
 
 
 def key_of(word: Word, driver: str) -> str | None:
-    """Return the dotted key of a word for a driver, None if the driver has no such setting."""
+    """Return the dotted key for a driver's word, or None if the driver has no such setting."""
     return next((key for key in word.keys if declared(driver, key) is not None), None)
 
 
@@ -216,7 +216,7 @@ def fields_of(driver: str, given: Mapping[str, Any], words: tuple[Word, ...], *,
 
 
 def ordered(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a connection's fields in a fixed order, that of the questions, however they were answered.
+    """Return a connection's fields in the order of the questions, regardless of how they were answered.
 
     Fields without a question follow in the order of the driver's settings, then unknown keys as given.
     """
@@ -260,7 +260,7 @@ def put(fields: dict[str, Any], dotted: str, value: Any) -> None:
 
 
 def read_value(driver: str, dotted: str, text: str, *, where: str) -> Any:
-    """Return the value of KEY=VALUE: the literal text of a secret, YAML otherwise; raises `ConfigError`."""
+    """Return the value in KEY=VALUE: the literal text of a secret, YAML otherwise; raises `ConfigError`."""
     setting = declared(driver, dotted)
     return text if setting is not None and setting.secret else yaml.load(text, where=where)
 
@@ -334,7 +334,7 @@ def _model_settings(config: KtxConfig, answer: ModelAnswer) -> dict[str, str]:
 
 
 def _require_no_password(address: str | None) -> None:
-    """Raise for a URL with a password in a setting that accepts no reference: it would be plaintext."""
+    """Raise for a URL with a password in a setting that accepts no reference, because it would be plaintext."""
     if address is not None and has_password(address):
         says = f"the URL {redact_url(address)} contains a password, which would be written to ktx.yaml"
         raise UsageError(says, hint="pass the URL without it")
@@ -389,7 +389,7 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
 
 
 def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.eq) -> str:
-    """Return the id of the connection to this very database or source, else a free one."""
+    """Return the id of the connection to this same database or source, else a free id."""
     telling = sorted({*_ADDRESSES, *fields} - _CHANGEABLE)
     for name, entry in config.connections.items():
         shown = entry.model_dump(by_alias=True)
@@ -400,7 +400,7 @@ def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.e
 
 
 def _is_same(configured: Any, given: Any, same: Same) -> bool:
-    """Return whether a setting equals the answer; for a block, the answered parts of it."""
+    """Return whether a setting equals the answer; for a block, only the answered parts are compared."""
     if isinstance(given, dict) and isinstance(configured, dict):
         return all(_is_same(configured.get(key), value, same) for key, value in given.items())
     return same(configured, given)
@@ -476,9 +476,9 @@ def _current(config: KtxConfig, dotted: str) -> str | None:
 
 
 def require_routes(config: KtxConfig, backend: str) -> list[ResultWarning]:
-    """Return a warning for every role whose model names another backend than the configured one.
+    """Return a warning for every role whose model names a backend other than the configured one.
 
-    Raises `ConfigError` if that of the default role does.
+    Raises `ConfigError` if the default role's model does.
     """
     warnings = []
     for role, text in config.llm.models.items():
@@ -500,7 +500,7 @@ def require_routes(config: KtxConfig, backend: str) -> list[ResultWarning]:
 
 
 def literal_places(block: type[Block] | None, fields: Any, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the keys in a connection's fields with a plaintext secret; an unknown key is judged by its name."""
+    """Return the keys of plaintext secrets in a connection's fields; an unknown key is judged by its name."""
     known, found = {} if block is None else settings_of(block), []
     for key, value in fields.items():
         setting = known.get(key)

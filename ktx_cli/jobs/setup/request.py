@@ -1,4 +1,4 @@
-"""The request to setup, and its result."""
+"""The request for setup, and its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class SetupRequest:
     """A project to set up. `test` false: save without connecting, and without calling a model.
 
-    `destination`: where the changes go. `amends`: the commit that the same setup has made before, which grows.
+    `destination`: where the changes go. `amends`: the earlier commit of the same setup, which is extended.
     """
 
     project_dir: Path
@@ -64,11 +64,11 @@ class SetupReport:
     config: bytes | None = None
     """The text of `ktx.yaml` as it was saved."""
     message: str = ""
-    """The message of the commit, without the id of the run."""
+    """The commit message, without the run id."""
 
     @property
     def uncommitted(self) -> list[str]:
-        """The files outside the commit that were written: those of agent clients, in the project and in the home."""
+        """The files written outside the commit: those of agent clients, in the project and in the home folder."""
         return [] if self.agents is None else [each.path for each in self.agents.diffs if each.kind != "remove"]
 
     @property
@@ -110,9 +110,9 @@ def _tested(connection: str, test: ConnectionTest | SourceCheck | None) -> dict[
 
 
 def first_database(folder: Path) -> Command | None:
-    """Return the `ktx setup` that connects the nearest database in a folder; None where the folder has none.
+    """Return the `ktx setup` command that connects the nearest database in a folder, or None if there is none.
 
-    That of another project below it, which may be mounted, is not meant.
+    Databases of another project below the folder, which may be mounted, are ignored.
     """
     offers = ((each, PurePosixPath(each.fields["path"]).parents) for each in file_databases(folder))
     own = (each for each, above in offers if not any((folder / one / CONFIG_NAME).exists() for one in list(above)[:-1]))

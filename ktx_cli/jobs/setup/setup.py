@@ -73,8 +73,8 @@ _MOST_NUMBERS: Final = 1000
 def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
     """Store a secret under a unique name and return the reference to it; the same secret gets the same reference.
 
-    A trailing line break is not part of it: a key in PEM ends with one. Raises `NotReadyError` if there is no keyring,
-    `StorageError` if it cannot be written.
+    A trailing line break is not part of the secret: a PEM key ends with one. Raises `NotReadyError` if there is no
+    keyring, `StorageError` if it cannot be written.
     """
     if keeping is Keeping.KEYRING:
         remember(secret)
@@ -121,7 +121,7 @@ def _safe(name: str) -> str:
 
 
 def _free(path: Path, secret: str) -> Path:
-    """Return the path, or a similar one if it already contains another secret: nothing is overwritten.
+    """Return the path, or a similar path if it already contains another secret; nothing is overwritten.
 
     A link is not replaced: one that came with a repository is tracked, and a file in its place would be committed.
     """
@@ -169,7 +169,7 @@ def usable_keyring() -> bool:
 
 
 def same_secret(request: SetupRequest) -> Any:
-    """Return what compares a setting with an answer: a reference to a file equals the secret in it."""
+    """Return a function that compares a setting with an answer: a reference to a file equals the secret in it."""
 
     def same(configured: Any, given: Any) -> bool:
         reference = SecretRef.parse(configured) if isinstance(configured, str) and configured != given else None
@@ -185,7 +185,7 @@ def same_secret(request: SetupRequest) -> Any:
 
 
 def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: SetupReport) -> None:
-    """Write `ktx.yaml`, and commit it unless the user has uncommitted edits in it, or it contains a secret."""
+    """Write `ktx.yaml`, and commit it unless the user has uncommitted edits in it or it contains a secret."""
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -243,7 +243,7 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
 
 
 def _saved_text(request: SetupRequest, layout: Layout) -> bytes | None:
-    """Return the text of `ktx.yaml` that setup changes: that of the branch where one was asked for."""
+    """Return the `ktx.yaml` text that setup changes: that of the requested branch, if any."""
     repository = None if request.destination.branch is None else Repository.discover(layout.root)
     if repository is None:
         return read_bytes(layout.config)
@@ -253,7 +253,7 @@ def _saved_text(request: SetupRequest, layout: Layout) -> bytes | None:
 
 
 def _config_before(repository: Repository, commit: str | None, amends: str | None) -> KtxConfig | None:
-    """Return the settings that the commit of this setup changes; None where there are none that can be read."""
+    """Return the settings that this setup's commit changes, or None if none can be read."""
     if commit is not None and commit == amends:
         commit = repository.parent_of(commit)
     text = None if commit is None else repository.tree(commit).read(CONFIG_NAME)
@@ -266,7 +266,7 @@ _LONGEST_SUBJECT: Final = 72
 
 
 def _message(before: KtxConfig | None, after: KtxConfig) -> str:
-    """Return the subject of the commit, and a line for each thing that was set up."""
+    """Return the commit subject, and a line for each thing that was set up."""
     old = {} if before is None else before.connections
     changed = {name: entry for name, entry in after.connections.items() if old.get(name) != entry}
     removed = [name for name in old if name not in after.connections]
@@ -298,7 +298,7 @@ _COMMIT: Final = Hint(
 def setup(request: SetupRequest) -> SetupReport:
     """Set up the project; running it again only changes what the answers name.
 
-    Raises `KtxError` before anything is written if a setting is invalid, or if what it names does not respond.
+    Raises `KtxError` before anything is written if a setting is invalid, or if a named service does not respond.
     """
     layout, answers = Layout(request.project_dir), request.answers
     require_folder(layout.root)
@@ -321,14 +321,14 @@ def setup(request: SetupRequest) -> SetupReport:
 
 
 def require_folder(folder: Path) -> None:
-    """Raise `UsageError` if the folder is something else; it is created when there is something to save."""
+    """Raise `UsageError` if the path is not a folder; the folder is created when there is something to save."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():
         raise UsageError(f"{there} is not a folder", hint="use --project-dir for the folder of the project")
 
 
 def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
-    """Read what was set up, then install into agent clients; stops at the first error, and what is saved stays."""
+    """Read the connections, then install into agent clients; stops at the first error, and what is saved stays."""
     answers = request.answers
     try:
         if answers.build is not None and answers.build is not Build.NONE:
@@ -368,9 +368,9 @@ def _about_marts(request: SetupRequest, layout: Layout, report: SetupReport) -> 
 def build_context(
     request: SetupRequest, layout: Layout, build: Build, report: SetupReport
 ) -> tuple[IngestReport, list[ResultWarning]]:
-    """Read the connections, or only the structure of databases if requested; raises as `ingest`.
+    """Read the connections, or only the database structure if requested; raises the errors of `ingest`.
 
-    The commit of this setup and that of the run are one.
+    The setup and the run share one commit.
     """
     structure = build is Build.STRUCTURE
     made = report.commit or request.amends
@@ -389,7 +389,7 @@ def build_context(
 
 
 def _first_lines(layout: Layout, commit: str) -> str:
-    """Return the message of an earlier commit of this setup, without the id of its run."""
+    """Return the message of an earlier commit of this setup, without the run id."""
     repository = Repository.discover(layout.root)
     message = "" if repository is None else repository.message_of(commit)
     return message.partition("\n\nKtx-Run:")[0] or "Set up ktx"
@@ -398,14 +398,14 @@ def _first_lines(layout: Layout, commit: str) -> str:
 def install_agents(
     layout: Layout, answer: AgentsAnswer, environ: Mapping[str, str], *, config: bytes | None = None
 ) -> InstallReport:
-    """Install the project in agent clients; raises as `install`. `config`: the text of `ktx.yaml`, if not on disk."""
+    """Install the project into agent clients; errors as in `install`. `config`: `ktx.yaml` text, if not on disk."""
     variables = sorted(secret_names(load_config(layout.config, data=config).config))
     wanted = Wanted(answer.targets, answer.scope, variables=variables)
     return install(wanted, Where(layout.root, environ))
 
 
 def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report: SetupReport) -> None:
-    """Connect to the answered connections, and call the models; raises the error that a run would end with."""
+    """Connect to the configured connections and call the models; raises the error with which a run would end."""
     answers = request.answers
     for connection in report.tests:
         with naming(connection, config):
@@ -429,7 +429,7 @@ def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report
 
 @contextlib.contextmanager
 def naming(connection: str, config: KtxConfig) -> Iterator[None]:
-    """Make errors name the connection they are about, and its type."""
+    """Make errors name the connection they are about and its type."""
     try:
         yield
     except KtxError as error:
@@ -462,7 +462,7 @@ class Preview:
 
 
 def preview(request: SetupRequest) -> Preview:
-    """Return what `setup` would do with this request; connects to nothing and writes nothing; raises as it does."""
+    """Return what `setup` would do for this request; connects to nothing, writes nothing, raises the same errors."""
     layout = Layout(request.project_dir)
     require_folder(layout.root)
     before = read_bytes(layout.config)
@@ -511,7 +511,7 @@ def _tried(answers: Answers) -> Iterator[str]:
 
 
 def _without_secrets(text: bytes) -> bytes:
-    """Return the text of `ktx.yaml` with its plaintext secrets masked, however they are written."""
+    """Return the text of `ktx.yaml` with its plaintext secrets masked, regardless of how they are written."""
     config = load_config(Path(CONFIG_NAME), data=text).config
     for keys, declared, value in values_of(config):
         if isinstance(value, str) and is_literal_secret(declared, keys[-1], value):

@@ -24,7 +24,7 @@ REQUIRED: Final = ...
 
 STATUS_KEY: Final = "x-ktx-status"
 REFERENCE_PATTERN: Final = r"\s*(?:env|file|keyring):"
-"""Pattern of the prefix of a secret reference, for JSON Schema."""
+"""Prefix pattern of a secret reference, for JSON Schema."""
 
 SECRET_KEY: Final = "x-ktx-secret"
 PATH_KEY: Final = "x-ktx-path"
@@ -170,7 +170,7 @@ class Issue(Diagnostic):
     refuses_text: bool
     """Whether the value is text although another type is expected."""
     is_rule: bool
-    """Whether it violates one of ktx's own rules rather than the type or the limits of the setting."""
+    """Whether the value violates one of ktx's own rules rather than the type or the limits of the setting."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Issue(Diagnostic):
         return {**self.select(_KEYS), "column": self.column}
 
     def to_warning(self) -> ResultWarning:
-        """Return the issue as a warning of a command."""
+        """Return the issue as a command warning."""
         return ResultWarning.of(self, f"config_{self.code}", path=self.setting, line=self.line, column=self.column)
 
 
@@ -211,7 +211,7 @@ _KEYS: Final[Mapping[str, str]] = {
 
 
 class InvalidConfigError(ConfigError):
-    """A `ktx.yaml`, or a part of one, that is invalid; `issues` lists everything, errors first."""
+    """An invalid `ktx.yaml`, or an invalid part of one; `issues` lists everything, errors first."""
 
     def __init__(self, message: str, issues: Sequence[Issue], **details: Any) -> None:
         facts = {**details, "issues": [issue.to_json() for issue in issues]}
@@ -228,7 +228,7 @@ def placed(issues: Iterable[Issue], text: bytes) -> tuple[Issue, ...]:
 
 
 def _with_place(issue: Issue, root: yaml.Node | None) -> Issue:
-    """Locate an issue at its deepest key that exists in the file; an entry of a mapping is located at its key."""
+    """Locate an issue at its deepest key that exists in the file; an entry in a mapping is located at its key."""
     place: yaml.Node | None = None
     node = root
     for step in issue.keys:

@@ -1,4 +1,4 @@
-"""The blocks of `ktx.yaml` other than connections: models, scan, ingest, privacy, and the types they share."""
+"""The blocks in `ktx.yaml` other than connections: models, scan, ingest, privacy, and the types they share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROLES: Final[dict[str, str]] = {
     "candidateExtraction": "extracts facts from documents, writes the questions they answer, and describes tables",
     "writer": "reads sources and captured texts, and writes pages and measures",
     "curator": "decides which facts from documents go on which page",
-    "reconcile": "reconciles what the work units of a run say about the same subject",
+    "reconcile": "reconciles what a run's work units say about the same subject",
     "repair": "fixes changes that failed a check",
 }
 """What each role of `llm.models` does."""
@@ -31,17 +31,15 @@ class AnthropicProvider(Block):
     """Access to the Anthropic API."""
 
     api_key: str | None = setting(None, "API key.", secret=True, example="env:ANTHROPIC_API_KEY")
-    base_url: str | None = setting(
-        None, "Base URL of the API. Defaults to Anthropic's.", example="https://api.anthropic.com"
-    )
+    base_url: str | None = setting(None, "API base URL. Defaults to Anthropic's.", example="https://api.anthropic.com")
 
 
 class GatewayProvider(Block):
     """Access to a gateway that implements the Anthropic API."""
 
-    api_key: str | None = setting(None, "API key or token of the gateway.", secret=True, example="env:GATEWAY_API_KEY")
+    api_key: str | None = setting(None, "API key or token for the gateway.", secret=True, example="env:GATEWAY_API_KEY")
     base_url: str | None = setting(
-        None, "Base URL of the gateway. Required by the backend `gateway`.", example="https://gateway.example.com"
+        None, "Gateway base URL. Required by the backend `gateway`.", example="https://gateway.example.com"
     )
     auth: Literal["key", "bearer"] = setting(
         "key", "How to send the key: `key` as the header `x-api-key`, `bearer` as `Authorization: Bearer`."
@@ -49,21 +47,19 @@ class GatewayProvider(Block):
 
 
 class VertexProvider(Block):
-    """Claude on Google Vertex AI, with the Google credentials of this machine."""
+    """Claude on Google Vertex AI, with the Google credentials on this machine."""
 
     project: str | None = setting(
-        None, "Google Cloud project. Defaults to the project of the credentials.", example="my-project"
+        None, "Google Cloud project. Defaults to the project in the credentials.", example="my-project"
     )
     location: str = setting(REQUIRED, "Region.", example="europe-west1", min_length=1)
     access_token: str | None = setting(
         None,
-        "Access token. Defaults to the Google credentials of this machine.",
+        "Access token. Defaults to the Google credentials on this machine.",
         secret=True,
         example="env:VERTEX_ACCESS_TOKEN",
     )
-    base_url: str | None = setting(
-        None, "Base URL of the API. Defaults to Google's.", example="https://vertex.example.com/v1"
-    )
+    base_url: str | None = setting(None, "API base URL. Defaults to Google's.", example="https://vertex.example.com/v1")
 
 
 class ClaudeProvider(Block):
@@ -76,9 +72,7 @@ class ClaudeProvider(Block):
         path=True,
         example="~/.local/bin/claude",
     )
-    allow_managed_policy: bool = setting(
-        False, "Run even if managed settings of an organization apply on this machine."
-    )
+    allow_managed_policy: bool = setting(False, "Run even if an organization's managed settings apply on this machine.")
     reuse_processes: bool = setting(
         False,
         "For `claude-code`: reuse a process for several calls after clearing its conversation, instead of "
@@ -96,10 +90,10 @@ class Provider(Block):
         "TypeScript ktx, but not supported.",
         example="claude-code",
     )
-    anthropic: AnthropicProvider = setting(AnthropicProvider, "Settings of the backend `anthropic`.")
-    vertex: VertexProvider | None = setting(None, "Settings of the backend `vertex`.")
-    gateway: GatewayProvider = setting(GatewayProvider, "Settings of the backend `gateway`.")
-    claude: ClaudeProvider = setting(ClaudeProvider, "Settings of the backends `claude-code` and `claude-cli`.")
+    anthropic: AnthropicProvider = setting(AnthropicProvider, "Settings for the backend `anthropic`.")
+    vertex: VertexProvider | None = setting(None, "Settings for the backend `vertex`.")
+    gateway: GatewayProvider = setting(GatewayProvider, "Settings for the backend `gateway`.")
+    claude: ClaudeProvider = setting(ClaudeProvider, "Settings for the backends `claude-code` and `claude-cli`.")
 
 
 class PromptCaching(Block):
@@ -112,7 +106,7 @@ class PromptCaching(Block):
     system_ttl: CacheTtl = setting(
         "5m",
         "Lifetime of the cached system prompt since its last use. `1h` costs more to write, and pays off if "
-        "calls are minutes apart, as captures of `ktx memory` often are.",
+        "calls are minutes apart, as `ktx memory` captures often are.",
         alias="systemTtl",
     )
     tools_ttl: CacheTtl = setting("5m", "Lifetime of the cached tool definitions.", alias="toolsTtl")
@@ -142,7 +136,7 @@ class Llm(Block):
     provider: Provider = setting(Provider, "The provider that runs the models.")
     models: dict[str, str] = setting(
         {},
-        f"Model of each role. {' '.join(f'`{role}`: {says}.' for role, says in ROLES.items())}",
+        f"Model for each role. {' '.join(f'`{role}`: {says}.' for role, says in ROLES.items())}",
         example={
             "default": "claude-sonnet-5-5",
             "triage": "claude-cli:haiku",
@@ -160,7 +154,7 @@ class Llm(Block):
 
 
 class Semantic(Block):
-    """The files of the semantic layer, how it truncates dates, and which definitions answers may use."""
+    """The semantic layer files, how dates are truncated, and which definitions answers may use."""
 
     layout: Literal["per-schema", "per-table"] = setting(
         "per-schema",
@@ -202,9 +196,7 @@ class OpenAiEmbeddings(Block):
     """Embeddings from the OpenAI API, or from a compatible one."""
 
     api_key: str | None = setting(None, "API key.", secret=True, example="env:OPENAI_API_KEY")
-    base_url: str | None = setting(
-        None, "Base URL of the API. Defaults to OpenAI's.", example="https://api.openai.com/v1"
-    )
+    base_url: str | None = setting(None, "API base URL. Defaults to OpenAI's.", example="https://api.openai.com/v1")
 
 
 class SentenceTransformers(Block):
@@ -220,25 +212,25 @@ class Embeddings(Block):
     backend: Literal["none", "openai", "sentence-transformers", "model2vec"] = setting(
         "none", "How to compute vectors. `none`: full-text search only. No backend downloads a model."
     )
-    model: str | None = setting(None, "Name or folder of the model.", example="text-embedding-3-small")
+    model: str | None = setting(None, "Model name or folder.", example="text-embedding-3-small")
     dimensions: int | None = setting(
         None, "Number of dimensions of a vector. Defaults to the model's own.", example=1536, gt=0
     )
     batch_size: int | None = setting(
         None,
-        "Maximum number of texts per request. Defaults to the limit of the backend.",
+        "Maximum number of texts per request. Defaults to the backend's limit.",
         alias="batchSize",
         example=64,
         gt=0,
     )
-    openai: OpenAiEmbeddings = setting(OpenAiEmbeddings, "Settings of the backend `openai`.")
+    openai: OpenAiEmbeddings = setting(OpenAiEmbeddings, "Settings for the backend `openai`.")
     sentence_transformers: SentenceTransformers = setting(
-        SentenceTransformers, "Settings of the backend `sentence-transformers`.", alias="sentenceTransformers"
+        SentenceTransformers, "Settings for the backend `sentence-transformers`.", alias="sentenceTransformers"
     )
 
 
 class WorkUnits(Block):
-    """The work units of a run. Each is one agent loop."""
+    """A run's work units. Each is one agent loop."""
 
     step_budget: int = setting(40, "Maximum number of model turns per work unit.", alias="stepBudget", gt=0)
     max_concurrency: int = setting(1, "Number of work units that run at the same time.", alias="maxConcurrency", gt=0)
@@ -248,7 +240,7 @@ class WorkUnits(Block):
 
 
 class Retry(Block):
-    """How failed requests to the model are retried."""
+    """How failed model requests are retried."""
 
     max_attempts: int = setting(6, "Maximum number of attempts, including the first.", alias="maxAttempts", gt=0)
     base_delay_ms: int = setting(
@@ -259,12 +251,12 @@ class Retry(Block):
 
 
 class RateLimit(Block):
-    """Pacing under the rate limits of the provider."""
+    """Pacing under the provider's rate limits."""
 
     enabled: bool = setting(True, "Slow down before the provider rejects requests.")
     throttle_threshold: float = setting(
         0.8,
-        "Used share of the limit, 0 to 1, at which a run starts to slow down.",
+        "Share of the limit used, 0 to 1, at which a run starts to slow down.",
         alias="throttleThreshold",
         ge=0,
         le=1,
@@ -292,7 +284,7 @@ class Ingest(Block):
         status="later",
     )
     embeddings: Embeddings = setting(Embeddings, "Vectors for semantic search.")
-    work_units: WorkUnits = setting(WorkUnits, "Work units of a run.", alias="workUnits")
+    work_units: WorkUnits = setting(WorkUnits, "A run's work units.", alias="workUnits")
     rate_limit: RateLimit = setting(RateLimit, "Pacing.", alias="rateLimit")
     profile: Profile = setting(
         False, "Report how long each part of a run took. `json`: report it as JSON.", status="later"
@@ -314,10 +306,10 @@ ValidationBudget = Annotated[
 
 Privacy = Literal["off", "local", "strict"]
 CodeLists = Literal["declared", "all"]
-"""Where values of rows may go: to the model and agents, only to this machine, or nowhere."""
+"""Where row values may go: to the model and agents, only to this machine, or nowhere."""
 
 Views = Literal["never", "local", "always"]
-"""The views whose rows a scan may read: none, those of files on this machine, or those of servers too."""
+"""The views whose rows a scan may read: none, those in files on this machine, or also those on servers."""
 
 
 class Enrichment(Block):
@@ -327,12 +319,12 @@ class Enrichment(Block):
         "none", "How to write descriptions: not at all, by rules, or with the model."
     )
     embeddings: Embeddings | None = setting(
-        None, "Vectors of descriptions. Defaults to `ingest.embeddings`.", status="later"
+        None, "Vectors for descriptions. Defaults to `ingest.embeddings`.", status="later"
     )
 
 
 class Relationships(Block):
-    """Inferred joins: proposed from names and values, then checked on the data."""
+    """Inferred joins: proposed from names and values, then checked against the data."""
 
     enabled: bool = setting(True, "Infer joins.")
     llm_proposals: bool = setting(True, "Let the model propose joins too.", alias="llmProposals")
@@ -350,7 +342,7 @@ class Relationships(Block):
         le=1,
     )
     max_llm_tables_per_batch: int = setting(
-        40, "Maximum number of tables per request to the model.", alias="maxLlmTablesPerBatch", gt=0
+        40, "Maximum number of tables per model request.", alias="maxLlmTablesPerBatch", gt=0
     )
     max_candidates_per_column: int = setting(
         25, "Maximum number of candidate targets per column.", alias="maxCandidatesPerColumn", gt=0
@@ -366,14 +358,14 @@ class Relationships(Block):
     )
     validation_budget: ValidationBudget | None = setting(
         None,
-        "Maximum number of joins that a scan checks on the data, or `all`. Defaults to 1000.",
+        "Maximum number of joins that a scan checks against the data, or `all`. Defaults to 1000.",
         alias="validationBudget",
         example="all",
     )
 
     detection_budget_ms: int | None = setting(
         None,
-        "Maximum time to spend on checking joins on the data, in milliseconds. Joins that are not checked in "
+        "Maximum time to spend on checking joins against the data, in milliseconds. Joins that are not checked in "
         "time are put up for review. Defaults to the rest of `scan.budget.seconds`.",
         alias="detectionBudgetMs",
         example=600000,
@@ -389,7 +381,7 @@ class Relationships(Block):
 
 
 class ScanBudget(Block):
-    """Limits on reading rows of one connection. `relationships.profileSampleRows` sets the number of rows."""
+    """Limits on reading the rows of one connection. `relationships.profileSampleRows` sets the number of rows."""
 
     seconds: int = setting(
         900,
@@ -398,7 +390,7 @@ class ScanBudget(Block):
         gt=0,
     )
     megabytes: int = setting(
-        64, "Maximum amount of values to read from one table, in megabytes. Wider tables get smaller samples.", gt=0
+        64, "Maximum amount of data to read from one table, in megabytes. Wider tables get smaller samples.", gt=0
     )
 
 
@@ -407,7 +399,7 @@ class Scan(Block):
 
     privacy: Privacy = setting(
         "local",
-        "Where values of rows may go. `off`: to the model and to agents. `local`: they stay on this machine. "
+        "Where row values may go. `off`: to the model and to agents. `local`: they stay on this machine. "
         "`strict`: they are not stored at all.",
     )
     share_code_lists: CodeLists = setting(
@@ -419,8 +411,8 @@ class Scan(Block):
     )
     views: Views = setting(
         "local",
-        "Which views and foreign tables a scan reads rows of, which runs the code of their owners. `never`: "
-        "none. `local`: those of SQLite, DuckDB and files. `always`: those of servers too. Their structure is "
+        "The views and foreign tables from which a scan reads rows, which runs their owners' code. `never`: "
+        "none. `local`: those in SQLite, DuckDB and files. `always`: also those on servers. Their structure is "
         "always read.",
     )
     enrichment: Enrichment = setting(Enrichment, "Descriptions.")
@@ -442,18 +434,18 @@ Treatment = Literal["exclude", "include", "mark-only"]
 
 
 class ServiceAccounts(Block):
-    """Queries of service accounts in the query history."""
+    """Queries by service accounts in the query history."""
 
     patterns: list[str] = setting(
-        [], "Regular expressions that match user names of service accounts.", example=["^etl_"]
+        [], "Regular expressions that match the user names of service accounts.", example=["^etl_"]
     )
     mode: Treatment = setting("exclude", "What happens to queries that only service accounts run.")
 
 
 class Orchestrators(Block):
-    """Queries that orchestrators and BI tools mark with a comment, such as dbt, Airflow and Looker."""
+    """Queries that orchestrators and BI tools, such as dbt, Airflow and Looker, mark with a comment."""
 
-    mode: Treatment = setting("mark-only", "What happens to queries of orchestrators and BI tools.")
+    mode: Treatment = setting("mark-only", "What happens to queries by orchestrators and BI tools.")
 
 
 class DropFailed(Block):
@@ -478,7 +470,7 @@ class HistoryFilters(Block):
     drop_trivial_probes: bool = setting(True, "Exclude trivial queries such as `SELECT 1`.", alias="dropTrivialProbes")
     service_accounts: ServiceAccounts = setting(ServiceAccounts, "Service accounts.", alias="serviceAccounts")
     orchestrators: Orchestrators = setting(
-        Orchestrators, "Queries of orchestrators and BI tools, such as dbt, Airflow and Looker."
+        Orchestrators, "Queries by orchestrators and BI tools, such as dbt, Airflow and Looker."
     )
     drop_failed_below: DropFailed = setting(DropFailed, "Queries that fail most of the time.", alias="dropFailedBelow")
 
@@ -501,18 +493,18 @@ class QueryHistory(Block):
     )
     enabled_tables: list[str] = setting(
         [],
-        "Only use queries of these tables, `schema.table` or `table`. Takes precedence over `enabledSchemas`.",
+        "Only use queries on these tables, `schema.table` or `table`. Takes precedence over `enabledSchemas`.",
         alias="enabledTables",
         example=["mart.orders"],
     )
     enabled_schemas: list[str] = setting(
         [],
-        "Only use queries of these schemas; `*` means all. Defaults to the tables that ktx has scanned.",
+        "Only use queries on these schemas; `*` means all. Defaults to the tables that ktx has scanned.",
         alias="enabledSchemas",
     )
-    filters: HistoryFilters = setting(HistoryFilters, "Filters on the queries.")
+    filters: HistoryFilters = setting(HistoryFilters, "Query filters.")
     redaction_patterns: list[str] = setting(
-        [], "Regular expressions of text to redact in queries, in addition to literals.", alias="redactionPatterns"
+        [], "Regular expressions for text to redact in queries, in addition to literals.", alias="redactionPatterns"
     )
     stale_archive_after_days: int = setting(
         90, "Number of days without executions after which a query is archived.", alias="staleArchiveAfterDays", gt=0

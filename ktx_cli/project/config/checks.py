@@ -30,7 +30,7 @@ def key_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
 
 
 def _block_warnings(model: type[Block], raw: Mapping[str, Any], at: Keys, *, later: bool = False) -> Iterator[Issue]:
-    """`later`: nothing in the block is used yet, whatever the status of its settings."""
+    """Whether nothing in the block is used yet, regardless of the status of its settings."""
     known = settings_of(model)
     for key, value in raw.items():
         declared = known.get(key)
@@ -121,7 +121,7 @@ def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
 
 
 def values_of(block: Block, at: Keys = ()) -> Iterator[tuple[Keys, Setting | None, Any]]:
-    """Yield path, setting (None for an unknown key) and value of every scalar that a configuration sets."""
+    """Yield the path, setting (None for an unknown key) and value of every scalar that a configuration sets."""
     for declared in settings_of(type(block)).values():
         if declared.attribute in block.model_fields_set:
             yield from _values(getattr(block, declared.attribute), declared, (*at, declared.key))
@@ -145,7 +145,7 @@ def _values(value: Any, declared: Setting | None, at: Keys) -> Iterator[tuple[Ke
 def _unknown(keys: Keys, known: Mapping[str, Any]) -> Issue:
     near = did_you_mean(keys[-1], known)
     hint = Hint("did you mean `{}`?", Suggestion(near)) if near else f"known settings: {', '.join(known)}"
-    return _warning("unknown_key", keys, f"{named(keys)} is not a setting of ktx, so it has no effect", hint)
+    return _warning("unknown_key", keys, f"{named(keys)} is not a ktx setting, so it has no effect", hint)
 
 
 def _without_effect(keys: Keys) -> Issue:
@@ -166,7 +166,7 @@ def _warning(code: str, keys: Keys, message: str, hint: str | None) -> Issue:
 
 
 KEY_OF_MAPPING: Final = "[key]"
-"""How pydantic marks in a path that the error is about a key itself."""
+"""Pydantic's marker in a path for an error about a key itself."""
 
 
 def errors_of(error: ValidationError, raw: Mapping[str, Any], at: Keys = ()) -> list[Issue]:
@@ -218,13 +218,13 @@ def _connection_model(connection: str, raw: Mapping[str, Any]) -> type[Block] | 
 
 
 def example_at(keys: Keys, raw: Mapping[str, Any], *below: str) -> str | None:
-    """Return an example of the setting at a path, in YAML; None if there is none."""
+    """Return a YAML example of the setting at a path, or None if there is none."""
     setting, rest = setting_at((*keys, *filter(None, below)), raw)
     return _example(setting, rest)
 
 
 def _example(setting: Setting | None, below: Keys) -> str | None:
-    """Return an example of the value in YAML; the default if there is no other."""
+    """Return a YAML example of the value, or the default if there is no other."""
     if setting is None or setting.block is not None:
         return None
     value = (setting.field.examples or [setting.default])[0]
@@ -236,7 +236,7 @@ def _example(setting: Setting | None, below: Keys) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """One error of pydantic: its location, the rejected value, pydantic's context, and the setting."""
+    """One pydantic error: its location, the rejected value, pydantic's context, and the setting."""
 
     keys: Keys
     value: Any
@@ -246,7 +246,7 @@ class _Fault:
 
     @property
     def value_text(self) -> str:
-        """Describe the value; only its type if it may be secret."""
+        """Describe the value; show only its type if it may be secret."""
         value, key = self.value, self.keys[-1] if self.keys else ""
         hidden = self.setting.secret if self.setting else is_literal_secret(None, key, "x")
         if isinstance(value, bool):
@@ -259,7 +259,7 @@ class _Fault:
         return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "nothing"
 
     def suggested(self, value: str) -> Suggestion:
-        """Return a value as text to write into the setting."""
+        """Return a value as text to write in the setting."""
         return Suggestion(value, ".".join(self.keys))
 
     def hint(self, words: str | None = None) -> str | None:

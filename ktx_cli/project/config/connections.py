@@ -1,4 +1,4 @@
-"""The entries of `connections`: what all of them share, what databases and servers add, and URL schemes."""
+"""The entries in `connections`: what all of them share, what databases and servers add, and URL schemes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ktx_cli.project.plugins import SOURCES, WAREHOUSES, PluginError
 from ktx_cli.project.secrets import is_reference
 
 ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$"
-"""Ids name files and folders: with what ktx adds, they must stay below the limit of 255 bytes for a file name."""
+"""Maximum id length: ids name files and folders, whose names with ktx's additions must not exceed 255 bytes."""
 
 DEVICE_PATTERN: Final = r"^([Cc][Oo][Nn]|[Pp][Rr][Nn]|[Aa][Uu][Xx]|[Nn][Uu][Ll]|[Cc][Oo][Mm][0-9]|[Ll][Pp][Tt][0-9])$"
 """The names that `is_device_name` rejects, for JSON Schema, which has no flags."""
@@ -95,11 +95,11 @@ class Connection(Block):
     """One entry of `connections`."""
 
     needs_one_of: ClassVar[tuple[str, ...]] = ()
-    """Settings of which at least one is required."""
+    """Settings at least one of which is required."""
 
     _id: str = PrivateAttr("")
 
-    driver: str = setting(REQUIRED, "Type of the connection.")
+    driver: str = setting(REQUIRED, "Connection type.")
 
     @property
     def id(self) -> str:
@@ -116,9 +116,9 @@ class Connection(Block):
 
 
 class DisabledConnection(Connection):
-    """An entry of `connections` that cannot be used: its driver is unknown, or its settings are invalid.
+    """An entry in `connections` that cannot be used: its driver is unknown, or its settings are invalid.
 
-    It is kept under its id, so that its files keep their owner and commands can report what is wrong.
+    The entry is kept under its id, so that its files keep their owner and commands can report what is wrong.
     """
 
     driver: str = setting("", "The entry as written in the file.")
@@ -126,7 +126,7 @@ class DisabledConnection(Connection):
 
     @classmethod
     def of(cls, entry: Any, issues: Sequence[Issue]) -> DisabledConnection:
-        """Return the connection for an entry of the file, with its issues."""
+        """Return the connection for an entry in the file, with its issues."""
         fields = dict(entry) if isinstance(entry, dict) else {}
         driver = fields.pop("driver", None)
         found = cls.model_validate({**fields, "driver": driver if isinstance(driver, str) else ""})
@@ -155,7 +155,7 @@ class Database(Connection):
 
     include: list[str] = setting(
         [],
-        "Only read tables whose `schema.table` matches one of these patterns. If empty: all tables.",
+        "Only read tables whose `schema.table` matches one of these patterns. Defaults to all tables.",
         example=["mart.*"],
     )
     exclude: list[str] = setting(
@@ -231,7 +231,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 
 
 def wrong_scheme(driver: str, url: str) -> tuple[str, str] | None:
-    """Return what is wrong with a URL that belongs to another driver, and a hint; None if nothing is.
+    """Return why a URL belongs to another driver, and a hint; None if it does not.
 
     The sentence continues "`the.setting` ..." and only shows the scheme of the URL. A dialect's driver after a plus
     sign (`mysql+pymysql`) is ignored. Text without a scheme is not checked.
@@ -258,7 +258,7 @@ def driver_of(scheme: str) -> str | None:
 
 
 FOREIGN_DRIVERS: Final = ("athena", "gdrive", "hologres", "jira", "mongodb", "sharepoint", "sigma", "tableau")
-"""Drivers of the TypeScript ktx that ktx does not support; a connection with one is disabled with a warning."""
+"""Drivers that only the TypeScript ktx supports; a connection with such a driver is disabled with a warning."""
 
 
 def drivers() -> tuple[str, ...]:
@@ -277,14 +277,14 @@ def models() -> dict[str, type[Connection]]:
 
 
 def model_of(driver: str) -> type[Connection]:
-    """Return the settings model of one of `drivers`; raises `PluginError` if a plug-in cannot be used."""
+    """Return the settings model for one of `drivers`; raises `PluginError` if a plug-in cannot be used."""
     registry = WAREHOUSES if driver in WAREHOUSES else SOURCES
     model: type[Connection] = registry.refer(driver, "settings")
     return model
 
 
 def find_model(driver: object) -> type[Connection] | None:
-    """Return the settings model of a driver, None if the driver is unknown or cannot be used."""
+    """Return the settings model for a driver, or None if the driver is unknown or cannot be used."""
     try:
         return model_of(driver) if isinstance(driver, str) and is_driver(driver) else None
     except PluginError:
@@ -292,7 +292,7 @@ def find_model(driver: object) -> type[Connection] | None:
 
 
 def parse_connection(value: Any) -> Connection:
-    """Return the connection, validated by the model of its `driver`.
+    """Return the connection, validated by the model for its `driver`.
 
     A union of all models would build every one of them, which takes a tenth of a second, for files that use two. Raises
     pydantic's errors, which keep their location when raised inside a validator.

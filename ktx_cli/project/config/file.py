@@ -44,7 +44,7 @@ class LoadedConfig:
             raise _config_error(self.path, [replace(each, severity=Severity.ERROR) for each in missing])
 
     def notices(self) -> list[ResultWarning]:
-        """Return the warnings for a command that is not about the file, without those about settings without effect.
+        """Return the file's warnings for a command about something else, without those about ineffective settings.
 
         Disabled connections are combined into one warning.
         """
@@ -54,7 +54,7 @@ class LoadedConfig:
         return [*_disabled(self.config), *(issue.to_warning() for issue in rest)]
 
     def warnings(self) -> list[ResultWarning]:
-        """Return all warnings about the file; settings without effect yet are combined into one."""
+        """Return all warnings about the file; those about settings without effect yet are combined into one."""
         waiting = [issue for issue in self.issues if issue.code == "not_yet"]
         warnings = [issue.to_warning() for issue in self.issues if issue not in waiting]
         if len(waiting) == 1:
@@ -62,15 +62,15 @@ class LoadedConfig:
         elif waiting:
             paths = [issue.setting for issue in waiting]
             settings = plural(len(waiting), "setting")
-            message = f"{settings} of ktx.yaml have no effect in this version yet: {listing(paths)}"
+            message = f"{settings} in ktx.yaml have no effect in this version yet: {listing(paths)}"
             warnings.append(ResultWarning("config_not_yet", message, hint=Command("config", "validate"), paths=paths))
         return warnings
 
 
 def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
-    """Load and check a `ktx.yaml`; `data` is its content if that differs from what is on disk.
+    """Load and check a `ktx.yaml`; `data` is its content if that differs from the file on disk.
 
-    An empty file is an empty configuration. An error in the entry of one connection only disables that connection.
+    An empty file is an empty configuration. An error in one connection's entry only disables that connection.
     Raises `NoProjectError` if there is no file, and `ConfigError` with all errors in `details["issues"]` if anything
     else in it is invalid.
     """
@@ -172,7 +172,7 @@ MERGE_KEY: Final = "<<"
 
 
 def merge_keys(value: Any, at: Keys = ()) -> Iterator[Issue]:
-    """Reject every `<<`: YAML 1.2 has no merge keys, so it would be an unknown setting.
+    """Reject every `<<`: YAML 1.2 has no merge keys, so `<<` would be an unknown setting.
 
     `value` may have any shape, with text as keys.
     """
@@ -268,7 +268,7 @@ def require_no_more_disabled(path: Path, before: bytes, after: LoadedConfig) -> 
 
 @contextlib.contextmanager
 def config_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock on changes of `ktx.yaml`: an advisory lock on its folder, which leaves no file behind."""
+    """Hold the lock on changes to `ktx.yaml`: an advisory lock on its folder, which leaves no file behind."""
     try:
         import fcntl
     except ImportError:  # a system without advisory locks

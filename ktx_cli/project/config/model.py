@@ -1,4 +1,4 @@
-"""The whole of `ktx.yaml` as one model."""
+"""The complete `ktx.yaml` as one model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Mcp(Block):
 
     user_attributes: dict[str, Attribute] = setting(
         {},
-        "Attributes of the caller, used by row policies, for every question of an agent. A server started "
+        "Attributes of the caller, used by row policies, for every question from an agent. A server started "
         "with `--user-attribute` uses its own values for the attributes it sets.",
         example={"region": "EU"},
     )
@@ -94,23 +94,23 @@ class Storage(Block):
 
 
 class RunResearch(Block):
-    """The research agent of other versions."""
+    """The research agent in other versions."""
 
     enabled: bool = setting(False, "Run the research agent.", status="dead")
     max_iterations: int = setting(20, "Maximum number of turns.", status="dead", ge=0)
     default_toolset: list[str] = setting(
-        ["sl_query", "wiki_search", "sl_read_source"], "Tools of the research agent.", status="dead"
+        ["sl_query", "wiki_search", "sl_read_source"], "Tools for the research agent.", status="dead"
     )
 
 
 class Agent(Block):
-    """An agent of other versions."""
+    """An agent in other versions."""
 
     run_research: RunResearch = setting(RunResearch, "The research agent.", status="dead")
 
 
 class KtxConfig(Block):
-    """The settings of one project."""
+    """The settings for one project."""
 
     setup: Setup = setting(Setup, "What `ktx setup` recorded.")
     connections: dict[
@@ -127,7 +127,7 @@ class KtxConfig(Block):
     ingest: Ingest = setting(Ingest, "How runs work.")
     scan: Scan = setting(Scan, "How databases are scanned.")
     semantic: Semantic = setting(
-        Semantic, "The files of the semantic layer, how it truncates dates, and which definitions answers may use."
+        Semantic, "The semantic layer files, how dates are truncated, and which definitions answers may use."
     )
     mcp: Mcp = setting(Mcp, "The MCP server for agents.")
     storage: Storage = setting(Storage, "Where ktx stores its state.")

@@ -28,7 +28,7 @@ def shown_config(loaded: LoadedConfig, *, reveal: bool = False) -> dict[str, Any
 
 
 def get_value(loaded: LoadedConfig, dotted: str, *, reveal: bool = False) -> Any:
-    """Return the effective value of a setting or a block, None if it has none; literal secrets are masked.
+    """Return the effective value of a setting or a block, or None if it has none; literal secrets are masked.
 
     Raises `UsageError` for a path that is not a setting.
     """
@@ -66,7 +66,7 @@ def _step(value: Any, declared: Setting | None, keys: Sequence[str]) -> tuple[An
 
 
 def _require_known_below(declared: Setting | None, keys: Sequence[str], position: int) -> None:
-    """Raise unless the rest of a path exists in a block that is not set."""
+    """Raise an error unless the rest of a path exists in a block that is not set."""
     block = declared.block if declared is not None else None
     for depth in range(position, len(keys)):
         known = settings_of(block) if block is not None else {}
@@ -107,7 +107,7 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
 
 
 def _best(problems: Sequence[Issue]) -> Issue:
-    """Return what is wrong with the text, or with the YAML in it if the setting is not text."""
+    """Return the error in the text, or in its YAML if the setting is not text."""
     return next((problem for problem in problems[:2] if not problem.refuses_text), problems[0])
 
 
@@ -177,7 +177,7 @@ def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
             if choices
             else Hint("run {} for the settings in effect", Command("config", "show"))
         )
-    return UsageError(f"`{'.'.join(keys)}` is not a setting of ktx.yaml", hint=hint)
+    return UsageError(f"`{'.'.join(keys)}` is not a setting in ktx.yaml", hint=hint)
 
 
 def resolve_options(
@@ -186,7 +186,7 @@ def resolve_options(
     """Return the fields that the file sets, by `ktx.yaml` key, with every secret reference resolved.
 
     Defaults are left to the connector. Unknown keys are omitted: the warning about them says that they have no effect,
-    and the key of another driver would otherwise have one. In a path or a file URL, `file:` is not a reference, and
+    and another driver's key would otherwise have one. In a path or a file URL, `file:` is not a reference, and
     paths stay as written. References of kinds not in `kinds` stay unresolved. Raises `SecretError`, or `ConfigError`
     for an invalid port.
     """
@@ -245,7 +245,7 @@ def _port_number(text: str, where: str) -> int:
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 LATER: Final = "Later"
-"""Suffix for the definition of a block that is not used yet in one place but used in another."""
+"""Suffix for the definition of a block that is unused in one place but used in another."""
 
 
 def json_schema() -> dict[str, Any]:

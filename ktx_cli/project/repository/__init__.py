@@ -1,1 +1,1 @@
-"""The git repository of a project: reads committed content, and adds one commit per run next to the user's own work."""
+"""A project's git repository: reads committed content, and adds one commit per run next to the user's own work."""

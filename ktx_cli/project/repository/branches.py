@@ -1,4 +1,4 @@
-"""Commits on a branch that is not checked out: index, working files and the current branch stay as they are."""
+"""Commits on a branch that is not checked out; the index, working files and current branch stay unchanged."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _HEADS: Final = "refs/heads/"
 
 
 def branch_start(git: Git, layout: RepositoryLayout, name: str) -> Head:
-    """Return the full name of a branch, and the commit that a run for it begins with.
+    """Return the full name of a branch, and the commit from which a run for the branch starts.
 
-    That is the tip of the branch; the current commit where there is no such branch, or where the current commit has
-    all that the branch has. Raises `UsageError` for a name that no branch can have, and for a branch that is checked
+    That is the tip of the branch, or the current commit if there is no such branch or the current commit contains all
+    of it. Raises `UsageError` for a name that no branch can have, and for a branch that is checked
     out in another working tree.
     """
     ref = _checked_ref(git, name)
@@ -55,7 +55,7 @@ def _checked_ref(git: Git, name: str) -> str:
     is_name = not name.startswith(("-", "refs/")) and name != "HEAD" and "\0" not in name
     if not is_name or git.read("check-ref-format", ref, ok=range(256)).code:
         what = "with its short name" if name.startswith("refs/") else "with a name that git accepts"
-        raise UsageError(f"`{name}` is not the name of a branch", hint=f"name a branch {what}, such as ktx/update")
+        raise UsageError(f"`{name}` is not a branch name", hint=f"name a branch {what}, such as ktx/update")
     parts = name.split("/")
     above = ("/".join(parts[:count]) for count in range(1, len(parts)))
     taken = next((each for each in above if commit_of(git, f"{_HEADS}{each}") is not None), None)
@@ -69,7 +69,7 @@ def _checked_ref(git: Git, name: str) -> str:
 
 
 def _working_trees(git: Git) -> Iterator[tuple[Path, str]]:
-    """Yield the folder and the branch of each working tree of the repository."""
+    """Yield the folder and the branch of each of the repository's working trees."""
     folder = Path()
     for line in decode(git.read("worktree", "list", "--porcelain").out).splitlines():
         key, _, value = line.partition(" ")
@@ -80,7 +80,7 @@ def _working_trees(git: Git) -> Iterator[tuple[Path, str]]:
 
 
 def _parent(git: Git, tip: str | None, start: str | None) -> str | None:
-    """Return what the next commit of a branch stands on: its tip, or `start` where that has all of the tip."""
+    """Return the parent for the next commit on a branch: its tip, or `start` if that contains all of the tip."""
     if tip is None or start is None:
         return tip or start
     return start if git.read("merge-base", "--is-ancestor", tip, start, ok=(0, 1)).code == 0 else tip
@@ -88,19 +88,19 @@ def _parent(git: Git, tip: str | None, start: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _TreeJudge:
-    """The conditions of paths in a commit: nobody works on its files, and those that git ignores are not in it."""
+    """The conditions of paths in a commit: nobody works on its files, and git-ignored files are not in it."""
 
     tip: TreeView
     ignored: frozenset[str]
 
     def way(self, path: str, new: TreeEntry | None) -> Way | HeldReason:
-        """Say how the path can become `new`."""
+        """Return how the path can become `new`."""
         if path in self.ignored:
             return Way.IGNORED
         return clash(path, self.tip, _NO_INDEX) or Way.INDEX_ONLY
 
     def mode(self, path: str, existing: TreeEntry | None) -> str:
-        """Return the mode that the path gets."""
+        """Return the mode for the path."""
         return existing.mode if existing is not None and existing.is_file else "100644"
 
 
@@ -110,8 +110,8 @@ _NO_INDEX: Final = IndexView({}, frozenset())
 def commit_to_branch(git: Git, layout: RepositoryLayout, lock: IndexLock, request: Request, ref: str) -> CommitResult:
     """Commit on a branch that is not checked out, or find that there is nothing to commit.
 
-    For who announced itself and recovered before. Where the branch has moved since `request.base`, the changes are
-    merged as those of the current branch are.
+    Only for a caller that has announced itself and recovered. If the branch has moved since `request.base`, the changes
+    are merged as on the current branch.
     """
     from ktx_cli.project.state import prepare_private_folder
 

@@ -1,4 +1,4 @@
-"""Decides whether a path may be changed or contains work of the user, for one state of the index."""
+"""Decides whether a path may be changed or contains the user's work, for one state of the index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Way(Enum):
 class Condition:
     """The state of a path when it was judged.
 
-    `found`: what was on disk. `entry`: that of the index. `anchor`: that of the HEAD commit at the time. `obstacle`:
+    `found`: what was on disk. `entry`: the index entry. `anchor`: the entry in the HEAD commit at the time. `obstacle`:
     why nothing can be written there at all. `modified`: the file differs from the entry.
     """
 
@@ -57,17 +57,17 @@ class Condition:
 
 
 class PathJudge(Protocol):
-    """Says how paths can change."""
+    """Determines how paths can change."""
 
     def way(self, path: str, new: TreeEntry | None) -> Way | HeldReason:
-        """Say how the path can become `new` (None: be deleted), or why it must be left alone."""
+        """Return how the path can become `new` (None: be deleted), or why it must be left alone."""
 
     def mode(self, path: str, existing: TreeEntry | None) -> str:
         """Return the mode that the path gets."""
 
 
 class Judge:
-    """The conditions of all paths a run wants to change, as they were with one state of the index.
+    """The conditions of all paths that a run wants to change, for one state of the index.
 
     `index_stays`: nothing is committed, so a path that has no working file on purpose cannot change.
     """
@@ -110,9 +110,7 @@ class Judge:
         return _why(condition)
 
     def mode(self, path: str, existing: TreeEntry | None) -> str:
-        """Return the mode that the path gets: that of the commit, else that of the untracked file on
-        disk, else 100644.
-        """
+        """Return the mode for the path: that of the commit, else that of the untracked file on disk, else 100644."""
         if existing is not None and existing.is_file:
             return existing.mode
         condition = self.conditions[path]
@@ -143,7 +141,7 @@ def _why(condition: Condition) -> HeldReason:
 
 
 def _stored(conversion: Conversion, project_dir: Path, prefix: str, path: str) -> str | None:
-    """Return the id that git would store for the file on disk, None if the file no longer exists."""
+    """Return the id that git would store for the file on disk, or None if the file no longer exists."""
     on_disk = read_bytes(project_dir / path)
     return None if on_disk is None else conversion.stored(prefix + path, on_disk)
 
@@ -215,7 +213,7 @@ class Change:
 
 @dataclass(slots=True)
 class Plan:
-    """What a run does on a given tip."""
+    """A run's changes on a given tip."""
 
     changes: list[Change] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -250,7 +248,7 @@ class Planner:
     adjust: AdjustFunction | None = None
 
     def plan(self, tip: TreeView) -> Plan:
-        """Return how `tip` gets the wanted changes, without those that depend on a held path."""
+        """Return how `tip` gets the requested changes, without those that depend on a held path."""
         plan = self._plan(self.wanted, tip)
         if not plan.held or self.adjust is None:
             return plan
@@ -305,7 +303,7 @@ def _path_of(held: Held) -> str:
 def merge_by_default(
     path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
 ) -> bytes | Conflict | None:
-    """Merge YAML by its values and other files by line: the default merge function."""
+    """Merge YAML by its values and other files line by line: the default merge function."""
     return merge.merge_file(path, base, ours, theirs, text_merge=merge_lines)
 
 

@@ -1,6 +1,4 @@
-"""Turns the changes of a run into one commit: judges them for one state of the index, and replans if
-the branch moves.
-"""
+"""Turns a run's changes into one commit: judges them for one state of the index, and replans if the branch moves."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.repository.model import AdjustFunction, GitConfig, Head, MergeFunction, RepositoryLayout
 
 TOUCHED = "touched"
-"""Replaces the digest of a file that changed after it was judged in the record: matches nothing."""
+"""Replaces the recorded digest of a file that changed after it was judged; it matches nothing."""
 
 
 class Missed(Enum):
@@ -82,12 +80,12 @@ class Request:
     commits: bool = True
     """False: only the working files change."""
     amends: str | None = None
-    """The commit that the new one takes the place of, while it is the tip: an earlier one of the same command."""
+    """The commit that the new one replaces while it is the tip: an earlier commit by the same command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all attempts of a run share; new files wait in `staging`."""
+    """What all attempts in a run share; new files wait in `staging`."""
 
     git: Git
     layout: RepositoryLayout
@@ -100,7 +98,7 @@ class Run:
 
 @dataclass(slots=True)
 class Attempt:
-    """A plan for the tip `head`; `conditions` are those of its paths, `index` the state of the index they are for."""
+    """A plan for the tip `head`; `conditions` are those of its paths, `index` is the index state they are for."""
 
     shared: Run
     plan: Plan
@@ -255,7 +253,7 @@ class Attempt:
 def publish(
     git: Git, layout: RepositoryLayout, pending: PendingCommit, message: str, identity: Mapping[str, str]
 ) -> bool:
-    """Move the branch, with the record of it on disk before; return False where the branch is not where it was.
+    """Move the branch, after writing the record of the move to disk; return False if the branch has moved.
 
     The record stays when the branch has moved, and when it cannot be known whether it has.
     """
@@ -296,7 +294,7 @@ def commit_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request:
 
 
 def _attempts(run: Run, config: GitConfig) -> CommitResult:
-    """Try until neither index nor branch change meanwhile; after the first change of the index, keep it locked."""
+    """Try until neither index nor branch changes meanwhile; after the first index change, keep the index locked."""
     head: Head | None = None
     judged: _Judged | None = None
     for _ in range(ATTEMPTS):
@@ -322,7 +320,7 @@ def _attempts(run: Run, config: GitConfig) -> CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The conditions, and the state of the index that they are for."""
+    """The conditions, and the index state they are for."""
 
     judge: Judge
     planner: Planner
@@ -380,7 +378,7 @@ def propose_changes(git: Git, layout: RepositoryLayout, requests: Sequence[Reque
 
 
 def _proposed(git: Git, layout: RepositoryLayout, request: Request, identity: Mapping[str, str]) -> str:
-    """Store the commit of a request, without a branch, and return it."""
+    """Store the commit for a request, without a branch, and return it."""
     changes, base = request.changes, request.base
     conversion = Conversion(git, read_config(git), layout.object_format, full_paths(layout.prefix, changes))
     existing = TreeView(git, layout.prefix, base).entries
@@ -406,7 +404,7 @@ def commit_object(
 ) -> str:
     """Store blobs, and a commit whose tree is the parent's with some entries changed; return the commit's id.
 
-    A parent that is the commit to amend is replaced: the new commit stands on its parent.
+    A parent that is the commit to amend is replaced: the new commit is based on its parent.
     """
     objects: Objects = {blob.oid: ("blob", blob.data) for blob in blobs if blob.data is not None}
     tree = changed_tree(git, layout.object_format, parent and f"{parent}^{{tree}}", entries, objects)

@@ -1,4 +1,4 @@
-"""Committed content as git reads it: names, bytes, their conversion, the history of files, and missing files."""
+"""Committed content as git reads it: names, bytes, their conversion, file history, and missing files."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class TreeView:
         return {path: content for path, content in contents if content is not None}
 
     def id_of(self, path: str) -> str | None:
-        """Return the id of a file or folder, None if there is none; it differs if anything in it differs."""
+        """Return the id of a file or folder, or None if there is none; the id differs if anything in it differs."""
         entry = self._entry(path)
         return None if entry is None else entry.oid
 
     def blobs(self, prefix: str = "") -> dict[str, str]:
-        """Return path -> blob id of all files below a folder (`""`: all), sorted by path."""
+        """Return path -> blob id for all files below a folder (`""`: all), sorted by path."""
         start = f"{prefix.rstrip('/')}/" if prefix else ""
         if start and "entries" not in vars(self):  # other folders are not listed
             folder = self._entry(start[:-1])
@@ -79,19 +79,19 @@ class TreeView:
 
     @cached_property
     def entries(self) -> Mapping[str, TreeEntry]:
-        """Everything the commit has in the project: files, symbolic links, submodules."""
+        """Everything that the commit contains for the project: files, symbolic links, submodules."""
         found = self._listed_in(self._prefix.rstrip("/"))
         return {path: entry for name in found for path, entry in self._found(found[name], name)}
 
     def _entry(self, path: str) -> TreeEntry | None:
-        """Return the entry of a file or folder; only lists the folders on the way, each once."""
+        """Return the entry of a file or folder; lists only the folders on the way, each once."""
         if "entries" in vars(self) and path in self.entries:
             return self.entries[path]
         folder, _, name = f"{self._prefix}{path}".rpartition("/")
         return self._listed_in(folder).get(name)
 
     def _listed_in(self, folder: str) -> Mapping[str, TreeEntry]:
-        """Return the direct entries of a folder of the repository, nothing if the commit does not have the folder."""
+        """Return the direct entries of a repository folder; empty if the commit does not have the folder."""
         if self.commit is None:
             return {}
         if folder not in self._folders:
@@ -120,7 +120,7 @@ _FOLDER: Final = "040000"
 
 
 def _stored(git: Git, name: str) -> tuple[str, bytes]:
-    """Return id and content of an object; raises `GitError` if the repository does not have it."""
+    """Return the id and content of an object; raises `GitError` if the repository does not have it."""
     found = git.object(name)
     if found is None:
         raise unreadable(git, name)
@@ -227,7 +227,7 @@ def changed_tree(
 ) -> str | None:
     """Return the id of a tree (None: an empty one) with changed entries; None if nothing is left in it.
 
-    New objects of it, and of the trees below it, are added to `objects`.
+    Its new objects, and those of the trees below it, are added to `objects`.
     """
     listed = {} if tree is None else dict(_listed(git, tree))
     own = {path: entry for path, entry in changes.items() if "/" not in path}
@@ -270,7 +270,7 @@ def add_tree(object_format: str, listed: Mapping[str, TreeEntry], objects: Objec
 
 _TYPES: Final = {"tree": 2, "blob": 3}
 _LOOSE: Final = 100
-"""Number of objects from which they stay in a pack, like those of a fetch (`fetch.unpackLimit`)."""
+"""Number of objects at which they stay in a pack, like those from a fetch (`fetch.unpackLimit`)."""
 
 
 def store_objects(git: Git, layout: RepositoryLayout, objects: Objects) -> None:
@@ -286,7 +286,7 @@ def store_objects(git: Git, layout: RepositoryLayout, objects: Objects) -> None:
 
 
 def _pack(objects: Objects) -> Iterator[bytes]:
-    """Yield a pack without its checksum: for each object, type and size in groups of bits, and the deflated content."""
+    """Yield a pack without its checksum: for each object, type and size in groups of bits, then deflated content."""
     yield b"PACK" + struct.pack(">II", 2, len(objects))
     for kind, content in objects.values():
         head, bits, size = bytearray(), _TYPES[kind] << 4 | len(content) & 15, len(content) >> 4
@@ -387,7 +387,7 @@ def _outermost(project_dir: Path, path: str) -> str:
 
 
 _FIELDS: Final = {b"1": 8, b"u": 10, b"?": 1}
-"""Number of fields before the path, by the kind of a line."""
+"""Number of fields before the path, by line type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +436,7 @@ def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) 
 
 
 def _without_filters(git: Git) -> dict[str, str]:
-    """Return the variables that keep git from running any filter driver."""
+    """Return the variables that keep git from running filter drivers."""
     filters = sorted(read_config(git).filters())
     settings = [
         (f"filter.{name}.{key}", value)
@@ -487,7 +487,7 @@ class FileCommit:
 
 _CHANGE: Final = re.compile(rb"\x02([0-9a-f]{40,64}\x01[^\x02]*)\x02")
 _MANY: Final = 20
-"""Number of files from which the history of their folder is read instead of one file after the other."""
+"""Number of files at which the history of their folder is read instead of one file after the other."""
 
 
 def _file_commit(fields: Sequence[str], content: bytes | None) -> FileCommit:
@@ -497,7 +497,7 @@ def _file_commit(fields: Sequence[str], content: bytes | None) -> FileCommit:
 
 
 _CHECKERS: Final = {"gpg.openpgp.program": "gpg", "gpg.x509.program": "gpgsm", "gpg.ssh.program": "ssh-keygen"}
-"""The settings that name what checks a signature, and what git takes where there is none."""
+"""The settings that name the programs for checking a signature, with git's defaults."""
 
 
 class History:
@@ -508,15 +508,15 @@ class History:
         self._git, self._layout = git, layout
 
     def before(self, commit: str) -> History:
-        """Return the history up to the first parent of a commit; that of the first commit of all is empty."""
+        """Return the history up to a commit's first parent; the history of the root commit is empty."""
         return History(self._git, self._layout, commit_of(self._git, f"{commit}^"))
 
     def tree(self) -> TreeView:
-        """Return the project's files as the commit has them."""
+        """Return the project's files as contained in the commit."""
         return TreeView(self._git, self._layout.prefix, self.commit)
 
     def last_changes(self, folder: str) -> dict[str, LastChange]:
-        """Return path -> its last change, of every file that ever existed below a folder."""
+        """Return path -> its last change, for every file that ever existed below a folder."""
         if self.commit is None:
             return {}
         where = f"{self._layout.prefix}{folder}"
@@ -532,7 +532,7 @@ class History:
         return found
 
     def of_file(self, path: str, most: int) -> list[FileCommit]:
-        """Return the commits of the main line that changed a file, newest first and at most `most`.
+        """Return the main-line commits that changed a file, newest first and at most `most`.
 
         A branch that was merged counts as its merge commit.
         """
@@ -568,7 +568,7 @@ class History:
             yield path, [_file_commit(fields, content) for fields, content in zip(records, read, strict=True)]
 
     def _contents(self, names: Collection[str]) -> Iterator[bytes | None]:
-        """Yield the content of each object, None if it does not exist or is not a file."""
+        """Yield the content of each object, or None if it does not exist or is not a file."""
         output = self._git.read("cat-file", "--batch", stdin=b"".join(encode(name) + b"\n" for name in names)).out
         position = 0
         for _ in names:
@@ -583,12 +583,12 @@ class History:
             position += size + 1
 
     def has_good_signature(self, commit: str) -> bool:
-        """Whether the signature of a commit is valid and of a key that this machine's git trusts."""
+        """Whether a commit's signature is valid and made with a key that this machine's git trusts."""
         return self._git.read(*self._checkers, "log", "-1", "--format=%G?", commit).out.strip() == b"G"
 
     @cached_property
     def _checkers(self) -> list[str]:
-        """The options of git that have this user's programs check a signature, never one that the repository names."""
+        """The git options that make git use this user's signature programs, never one that the repository names."""
         known = dict(_CHECKERS)
         asked = ("config", "--null", "--show-scope", "--get-regexp", r"^gpg\.(.*\.)?program$")
         words = decode(self._git.read(*asked, ok=(0, 1)).out).split("\0")

@@ -23,15 +23,15 @@ from ktx_cli.project.repository.model import IndexEntry, RepositoryLayout, TreeE
 from ktx_cli.project.repository.working_files import Signature, names_in, naming, signature_of
 
 _MANY = 500
-"""Number of paths from which git inspects the whole project instead of a list of paths."""
+"""Number of paths at which git inspects the whole project instead of a list of paths."""
 
 _FEW = 50
-"""`git add --refresh` compares each path with each entry of the index, so more paths than this are too slow."""
+"""Maximum number of paths for `git add --refresh`, which compares each path with each entry in the index."""
 
 
 @dataclass(frozen=True)
 class IndexView:
-    """The project's part of an index: path (relative to the project) -> entry; `unmerged` are in conflict."""
+    """The project's part of an index: path (relative to the project) -> entry; `unmerged` entries are in conflict."""
 
     entries: Mapping[str, IndexEntry]
     unmerged: frozenset[str]
@@ -111,7 +111,7 @@ def edit_index(
     changes: Mapping[str, TreeEntry | None],
     flags_of: Mapping[str, IndexEntry] | None = None,
 ) -> None:
-    """Set or (None) remove entries of an index file; paths are full.
+    """Set or (None) remove entries in an index file; paths are full.
 
     git drops the skip-worktree and assume-unchanged flags of an entry that is set, so those in `flags_of` are set
     again; one command can only set one of the two.
@@ -136,7 +136,7 @@ def _index_info(changes: Mapping[str, TreeEntry | None], zeros: str) -> bytes:
 
 
 def refresh_index(git: Git, layout: RepositoryLayout, index: Path, paths: Iterable[str]) -> None:
-    """Update the entries of full paths with the stat data of their files, so that git need not read them again."""
+    """Update the entries of full paths with the stat data of their files, so that git need not read the files again."""
     wanted = list(paths)
     if not wanted:
         return
@@ -158,12 +158,12 @@ _OWN = re.compile(r"ktx-([0-9a-f]{16})\.(.+)")
 
 
 class IndexLock:
-    """A run's marker, and git's lock on the index while it is held; created by `announced` and `hold_index`."""
+    """A run's marker, and git's index lock while it is held; created by `announced` and `hold_index`."""
 
     def __init__(self, layout: RepositoryLayout, token: str, descriptor: int) -> None:
         self._layout = layout
         self.token = token
-        """A text that the names of all temporary files of this run contain."""
+        """A text contained in the names of all temporary files of this run."""
         self.descriptor = descriptor
         self.index = index_path(layout)
         self.lock = self.index.with_name(self.index.name + ".lock")
@@ -235,7 +235,7 @@ class IndexLock:
 def announced(layout: RepositoryLayout) -> Iterator[IndexLock]:
     """Yield a lock that is not held yet, after removing what dead runs left and waiting for live ones.
 
-    Raises `BusyError` that names the marker of a run that takes too long, `StorageError` if the git directory is not
+    Raises `BusyError`, which names the marker of a run that takes too long, `StorageError` if the git directory is not
     writable.
     """
     removed = _await_others(layout)
@@ -249,14 +249,14 @@ def announced(layout: RepositoryLayout) -> Iterator[IndexLock]:
 
 @contextlib.contextmanager
 def hold_index(layout: RepositoryLayout) -> Iterator[IndexLock]:
-    """Hold `index.lock` for a block; raises as `announced` and `IndexLock.take` do."""
+    """Hold `index.lock` for a block; raises the errors of `announced` and `IndexLock.take`."""
     with announced(layout) as lock:
         lock.take()
         yield lock
 
 
 def leftover_lock(layout: RepositoryLayout) -> Path | None:
-    """Return `index.lock` if a run left it that is dead, as are all its children; None otherwise. Writes nothing."""
+    """Return `index.lock` if left by a run that is dead with all its children; None otherwise. Writes nothing."""
     index = index_path(layout)
     lock = index.with_name(index.name + ".lock")
     if not lock.exists():
@@ -269,7 +269,7 @@ def leftover_lock(layout: RepositoryLayout) -> Path | None:
 
 
 def _markers(folder: Path) -> list[Path]:
-    """Return the markers of runs in a git directory."""
+    """Return the run markers in a git directory."""
     return [folder / name for name in names_in(folder) if name.endswith(".marker") and _OWN.fullmatch(name)]
 
 
@@ -279,7 +279,7 @@ def index_path(layout: RepositoryLayout) -> Path:
 
 
 def has_leftovers(layout: RepositoryLayout) -> bool:
-    """Return whether there is any temporary file of a run, dead or alive."""
+    """Return whether any temporary file of a run exists, dead or alive."""
     return any(_OWN.fullmatch(name) for name in names_in(index_path(layout).parent))
 
 
@@ -313,7 +313,7 @@ def _clear_token(index: Path, token: str) -> list[str]:
 
 
 def _await_others(layout: RepositoryLayout) -> list[str]:
-    """Remove what dead runs left and wait until no other run is active; return the names of what was removed.
+    """Remove what dead runs left and wait until no other run is active; return the names of removed files.
 
     Two runs that start at the same moment may both find nobody: the index lock and the branch's old value then decide.
     """
@@ -336,7 +336,7 @@ def _await_others(layout: RepositoryLayout) -> list[str]:
 
 
 def _marked(layout: RepositoryLayout) -> IndexLock:
-    """Return a lock whose marker exists and is locked, not linked yet."""
+    """Return a lock whose marker exists and is locked, but is not linked yet."""
     while True:
         token = secrets.token_hex(8)
         marker = index_path(layout).parent / f"ktx-{token}.marker"

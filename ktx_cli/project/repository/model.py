@@ -1,4 +1,4 @@
-"""The repository around a project, and the data types of commits: layout, HEAD, settings, held paths."""
+"""The repository around a project, and the data types for commits: layout, HEAD, settings, held paths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.merge import Conflict
 
     MergeFunction = Callable[[str, bytes | None, bytes | None, bytes | None], bytes | Conflict | None]
-    """Called with path, base, ours (what the run wants), theirs (what the branch has now); None stands for no file."""
+    """Called with path, base, ours (what the run wants), theirs (the branch's current content); None: no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class RepositoryLayout:
 
     @property
     def pending(self) -> Path:
-        """The record of the commit that a run is making, which only exists meanwhile."""
+        """The record of the commit that a run is making; it only exists meanwhile."""
         return self.private / "journal.json"
 
 
@@ -91,7 +91,7 @@ class Destination:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options that name it on a command line."""
+        """The command-line options that name the destination."""
         return (
             () if self.commits and self.branch is None else ("--branch", self.branch) if self.branch else (NO_COMMIT,)
         )
@@ -139,8 +139,8 @@ class CommitResult:
     `commit`: the new commit, None when there was nothing to commit. `committed`: its paths. `uncommitted`: those of
     working files that have the changes without a commit. `held`: left alone everywhere. `ignored`: written to disk, not
     committed, because git ignores them; for another branch, not even written. `left`: committed, but the file
-    on disk was edited while the commit was made, and stays as the user has it. `merged`: committed as a merge with
-    what the branch had got since `base`. All sorted. `replaced`: of the spared and ignored, path -> where its old
+    on disk was edited while the commit was made, and stays as the user has it. `merged`: committed as a merge with the
+    branch's changes since `base`. All sorted. `replaced`: of the spared and ignored, path -> where its old
     content is now, relative to the project.
     """
 
@@ -156,7 +156,7 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a killed run had left behind and what was done about it.
+    """What a killed run left behind, and how it was cleaned up.
 
     `finished`: paths updated to the commit of that run. `left`: its paths that the user changed since. `commit`: that
     commit, None if it never reached the branch. `dropped`: a run that had not got that far. `removed`: names of removed
@@ -172,27 +172,27 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """An entry of a tree or the index: mode as git writes it (`100644`) and object id."""
+    """An entry in a tree or the index: mode as git writes it (`100644`) and object id."""
 
     mode: str
     oid: str
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file, executable or not."""
+        """Whether the entry is a regular file, executable or not."""
         return self.mode in ("100644", "100755")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry(TreeEntry):
-    """An entry of the index with its stage (0 unless unmerged) and flags."""
+    """An entry in the index with its stage (0 unless unmerged) and flags."""
 
     stage: int = 0
     skip_worktree: bool = False
     assume_unchanged: bool = False
 
     def same_as(self, other: TreeEntry | None) -> bool:
-        """Return whether mode and object equal those of `other`."""
+        """Return whether the mode and object equal those of `other`."""
         return other is not None and (self.mode, self.oid) == (other.mode, other.oid)
 
 
@@ -207,7 +207,7 @@ with these characters. git omits such a path from an index without an error.
 
 
 def encode(path: str) -> bytes:
-    """Return the path as git has it; lone surrogates stand for bytes that are not UTF-8."""
+    """Return the path as git stores it; lone surrogates represent bytes that are not UTF-8."""
     return path.encode("utf-8", "surrogateescape")
 
 
@@ -217,7 +217,7 @@ def decode(path: bytes) -> str:
 
 
 def joined(paths: Iterable[str]) -> bytes:
-    """Return paths for a `-z --stdin`: each ended by NUL."""
+    """Return paths for a `-z --stdin`, each terminated by NUL."""
     return b"".join(encode(path) + b"\0" for path in paths)
 
 
@@ -235,7 +235,7 @@ def check_paths(paths: Iterable[str]) -> None:
 
 
 def check_changes(changes: Mapping[str, bytes | None]) -> None:
-    """Raise `GitError` as `check_paths` does, and if a written path would be the folder of another."""
+    """Raise `GitError` like `check_paths`, and if a written path would be the folder of another."""
     check_paths(changes)
     written = {path for path, content in changes.items() if content is not None}
     for path in written:
@@ -262,13 +262,13 @@ def _objection(path: str) -> str | None:
 
 
 FALLBACK = ("ktx", "ktx@example.com")
-"""Name and email of commits if none are configured."""
+"""Name and email address for commits if none are configured."""
 
 _AUTHOR = re.compile(r"\s*([^<>\n]*[^<>\s])\s*<([^<>\s]+)>\s*")
 
 
 def identity_variables(author: str | None, config: GitConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the `GIT_AUTHOR_*` and `GIT_COMMITTER_*` variables of a commit.
+    """Return the `GIT_AUTHOR_*` and `GIT_COMMITTER_*` variables for a commit.
 
     All four are always set, so that git never derives one from host and login names (as root with an empty HOME it
     fails). Raises `ConfigError` if `author` is not `Name <mail>`.
@@ -289,7 +289,7 @@ def _parsed(author: str) -> tuple[str, str]:
 
 
 def author_name(config: GitConfig, environ: Mapping[str, str]) -> str | None:
-    """Return the author name that a manual commit would have; None if none is set."""
+    """Return the author name that a manual commit would have, or None if none is set."""
     return environ.get("GIT_AUTHOR_NAME") or config.last("author.name") or config.last("user.name")
 
 
@@ -446,7 +446,7 @@ def commit_of(git: Git, ref: str) -> str | None:
 
 
 def check_writable(layout: RepositoryLayout, ref: str | None, *, detached: bool = False) -> None:
-    """Raise `GitError` with a hint when a commit must not be added now; `detached`: no branch has to be checked out."""
+    """Raise `GitError` with a hint if a commit must not be added now; `detached`: no branch has to be checked out."""
     if layout.is_bare:
         message = f"{layout.project_dir} is in a bare repository or a git directory, which has no working tree"
         raise GitError(message, hint="keep the project in a clone of it")
@@ -471,7 +471,7 @@ def _resolved(project_dir: Path) -> Path:
 
 
 def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
-    """Raise unless git reported that there is no repository at all."""
+    """Raise an error unless git reported that there is no repository at all."""
     nowhere = b"not a git repository (or any" in stderr
     if nowhere and not os.path.lexists(project / ".git"):
         return
@@ -492,7 +492,7 @@ def _lines(output: bytes, count: int, project: Path) -> list[str]:
 
 
 def _check_top_level(git: Git, layout: RepositoryLayout) -> None:
-    """Raise unless git finds the same repository from the top level (`core.worktree` can point elsewhere)."""
+    """Raise an error unless git finds the same repository from the top level (`core.worktree` can point elsewhere)."""
     result = git.read("rev-parse", "--path-format=absolute", "--git-dir", ok=range(256))
     if result.code or Path(os.fsdecode(result.out.removesuffix(b"\n"))) != layout.git_dir:
         message = f"the working tree {layout.top_level} does not belong to {layout.git_dir} when seen from its top"
@@ -507,23 +507,23 @@ EDITED_AFTER_KILL: Final = "edited after a killed run"
 """Reason for a file that was edited before the rest of a killed run was finished (`Recovery.left`)."""
 
 _HeldHint = Callable[[str, Sequence[str], Path], Hint]
-"""Builds the hint for held paths: the first as a shell word, all of them, and the project folder."""
+"""Builds the hint about held paths: the first as a shell word, all of them, and the project folder."""
 
 
 def _git(sentence: str, *words: str) -> _HeldHint:
-    """Return a hint that names the first path, followed by a git command on it."""
+    """Return a hint that names the first path and suggests a git command for it."""
     return lambda first, paths, folder: Hint(
         sentence, *([first] * (sentence.count("{}") - 1)), Command(*words, "--", Placeholder(first), program="git")
     )
 
 
 def _edit(sentence: str) -> _HeldHint:
-    """Return a hint that names the first path and no command."""
+    """Return a hint that names the first path but no command."""
     return lambda first, paths, folder: Hint(sentence, first)
 
 
 def _overlooked(flag: str) -> _HeldHint:
-    return _git("git is set to ignore your changes of {}: {}, then commit or undo them", "update-index", flag)
+    return _git("git is set to ignore your changes to {}: {}, then commit or undo them", "update-index", flag)
 
 
 _EDITED: Final = _git(
@@ -531,17 +531,17 @@ _EDITED: Final = _git(
 )
 
 _HINTS: Final[Mapping[str, _HeldHint]] = {
-    HeldReason.MODIFIED: _git("commit your changes of {}, or discard them: {}", "restore"),
+    HeldReason.MODIFIED: _git("commit your changes to {}, or discard them: {}", "restore"),
     HeldReason.DELETED: lambda first, paths, folder: Command("restore", "--", *paths, program="git"),
     HeldReason.UNREADABLE: lambda first, paths, folder: Hint(
         "give this user read access to {}: {}",
         first,
         Command("u+r", *(folder / path for path in paths), program="chmod"),
     ),
-    HeldReason.STAGED: _git("commit what is staged of {}, or discard it: {}", *("restore", "--staged", "--worktree")),
+    HeldReason.STAGED: _git("commit what is staged for {}, or discard it: {}", *("restore", "--staged", "--worktree")),
     HeldReason.UNTRACKED: _git("add {} to git ({}) and commit it, or move it away", "add"),
     HeldReason.UNMERGED: _git("resolve the conflict in {}, then: {}", "add"),
-    HeldReason.CONFLICT: _edit("somebody else committed a change of {} during the run: run the same command again"),
+    HeldReason.CONFLICT: _edit("somebody else committed a change to {} during the run: run the same command again"),
     HeldReason.ASSUME_UNCHANGED: _overlooked("--no-assume-unchanged"),
     HeldReason.SKIP_WORKTREE: _overlooked("--no-skip-worktree"),
     HeldReason.SYMLINK: _edit(
@@ -560,7 +560,7 @@ _HINTS: Final[Mapping[str, _HeldHint]] = {
 
 
 def require_whole(result: CommitResult, project_dir: Path, message: str) -> None:
-    """Raise `PartialError` if files with edits of the user prevented a commit; `message` names the commit."""
+    """Raise `PartialError` if files with the user's edits prevented a commit; `message` names the commit."""
     if not result.held:
         return
     held = [(each.path, each.reason.value) for each in result.held]

@@ -1,6 +1,4 @@
-"""Cleans up after a killed run: if the branch has its commit, updates index and files to it; else
-removes its traces.
-"""
+"""Cleans up after a killed run: if the branch has its commit, updates index and files; otherwise removes its traces."""
 
 from __future__ import annotations
 
@@ -68,8 +66,8 @@ class PendingEntry:
 class PendingCommit:
     """The record of a commit in progress: a move of `ref` from `old` (None: unborn) to `new`.
 
-    `token`: that of the marker of the run that makes it. `written` are all paths whose files it may have been writing,
-    including ignored ones.
+    `token`: that of the run's marker. `written`: all paths whose files the run may have been writing, including ignored
+    ones.
     """
 
     ref: str
@@ -136,7 +134,7 @@ def _matching(value: object, pattern: re.Pattern[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is left to do once the branch has the commit.
+    """What remains to be done once the branch has the commit.
 
     `index`: a copy with the new entries (None: the index stays). `refreshed`: project paths whose entries get the stat
     data of their files.
@@ -150,7 +148,7 @@ class Finish:
 def carry_out(
     git: Git, layout: RepositoryLayout, lock: IndexLock, finish: Finish, undo: Undo | None = None
 ) -> tuple[str, ...]:
-    """Put files and index in place; return the paths that were skipped because their files were touched meanwhile.
+    """Put files and index in place; return the paths skipped because their files were touched meanwhile.
 
     `undo` keeps the old files.
     """
@@ -175,7 +173,7 @@ LOCK_AGE_SECONDS = 3.5
 
 
 def recover(git: Git, layout: RepositoryLayout, lock: IndexLock) -> Recovery:
-    """Finish or drop the commit of the record. Requires the index lock; safe to be killed and run again.
+    """Finish or drop the recorded commit. Requires the index lock; safe to be killed and run again.
 
     Raises `GitError` for an unreadable record; nothing is removed then.
     """
@@ -220,7 +218,7 @@ def _is_published(git: Git, pending: PendingCommit) -> bool:
 
 
 def _remove_ref_locks(layout: RepositoryLayout, pending: PendingCommit) -> list[str]:
-    """Remove locks left by a child that was itself killed: those with our commit, and empty ones of its time."""
+    """Remove locks left by a child that was itself killed: those with our commit, and empty ones from its time."""
     removed = []
     with naming(layout.git_dir, "remove locks in"):
         since = layout.pending.lstat().st_mtime
@@ -265,7 +263,7 @@ class _Work:
     refreshed: set[str] = field(default_factory=set)
 
     def run(self) -> set[str]:
-        """Do it; return the paths that now have the user's edits."""
+        """Apply the updates; return the paths that now have the user's edits."""
         index = read_index(self.git, self.layout)
         for entry in self._current():
             self._judge(entry, index)
@@ -278,7 +276,7 @@ class _Work:
         return self.left
 
     def _current(self) -> Iterator[PendingEntry]:
-        """Yield the entries that HEAD still has as the killed run committed them."""
+        """Yield the entries that are unchanged in HEAD since the killed run committed them."""
         tip = TreeView(self.git, self.layout.prefix, commit_of(self.git, "HEAD"))
         return (entry for entry in self.pending.entries if tip.entries.get(entry.path) == entry.after)
 
@@ -302,7 +300,7 @@ class _Work:
     def _judge_file(self, entry: PendingEntry, *, advanced: bool, refreshed: bool) -> None:
         """Decide whether the file is already new, still old, or edited by the user.
 
-        Once the index had the new entry, files were in place: the user has put back an old one.
+        Once the index had the new entry, files were in place: the user has restored an old one.
         """
         path = entry.path
         target = self.layout.project_dir / path

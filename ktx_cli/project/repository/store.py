@@ -1,4 +1,4 @@
-"""The repository of a project: reads committed content, and turns a run's changes into one commit."""
+"""A project's repository: reads committed content, and turns a run's changes into one commit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def untracking(project_dir: Path, paths: Sequence[str]) -> str:
 
 
 class Repository:
-    """The repository of a project: its own, or one around it.
+    """A project's repository: its own, or one around it.
 
     All paths are POSIX strings relative to the project. Only `create`, `recover`, `propose` and `commit` write.
     """
@@ -78,11 +78,11 @@ class Repository:
         return model.read_head(self._git, self.layout)
 
     def author_name(self) -> str | None:
-        """Return git's name for the author of a commit; None if none is set."""
+        """Return git's name for the author of a commit, or None if none is set."""
         return model.author_name(model.read_config(self._git), self._git.environ)
 
     def author(self) -> tuple[str, str] | None:
-        """Return git's name and email address for the author of a manual commit; None if one of them is not set."""
+        """Return git's name and email address for the author of a manual commit, or None if one of them is not set."""
         return model.own_identity("author", model.read_config(self._git), self._git.environ)
 
     def check_writable(self) -> None:
@@ -93,10 +93,10 @@ class Repository:
         model.check_writable(self.layout, model.read_ref(self._git, self.layout))
 
     def start(self, destination: Destination) -> Head:
-        """Return the branch that a run's commit goes to, and the commit that the run begins with.
+        """Return the branch that a run's commit goes to, and the commit from which the run starts.
 
-        `ref` None: a detached HEAD, where nothing is to be committed on it. Raises `GitError` as `check_writable`, but
-        for a detached HEAD only where a commit would be made there; `UsageError` for a branch that cannot be used.
+        `ref` None: a detached HEAD, if nothing is to be committed on it. Raises `GitError` like `check_writable`, but
+        for a detached HEAD only if a commit would be made there; `UsageError` for a branch that cannot be used.
         """
         elsewhere = destination.branch is not None or not destination.commits
         model.check_writable(self.layout, model.read_ref(self._git, self.layout), detached=elsewhere)
@@ -115,7 +115,7 @@ class Repository:
         return History(self._git, self.layout, self.head().commit)
 
     def ignored(self, paths: Collection[str]) -> frozenset[str]:
-        """Return which of the paths git ignores; tracked ones never count."""
+        """Return the paths that git ignores; tracked paths never count."""
         check_paths(paths)
         return ignored_paths(self._git, self.layout, paths)
 
@@ -125,7 +125,7 @@ class Repository:
         return [f"{folder}/{path}" for path in view.blobs()]
 
     def exposed(self) -> list[str]:
-        """Return the files of `.ktx` that a commit of everything would contain, sorted.
+        """Return the files in `.ktx` that a commit of everything would contain, sorted.
 
         Files that the TypeScript ktx commits there on purpose do not count.
         """
@@ -133,14 +133,14 @@ class Repository:
         return [path for path in found if not path.startswith(_FOREIGN)]
 
     def require_hidden(self) -> None:
-        """Raise `GitError` if a commit of everything would contain files of `.ktx`: no pattern hides tracked files."""
+        """Raise `GitError` if a commit of everything would contain files in `.ktx`: no pattern hides tracked files."""
         found = self.exposed()
         if found:
             message = f"git tracks {listing(found, 3)}, but files in {PRIVATE_NAME}/ must never be committed"
             raise GitError(message, hint=untracking(self.layout.project_dir, found), details={"paths": found})
 
     def absent(self, committed: Iterable[str]) -> list[Held]:
-        """Return which of the committed paths are not in the working tree, or cannot be read there, and why."""
+        """Return which committed paths are missing from the working tree or cannot be read there, and why."""
         return absent_paths(self._git, self.layout, committed)
 
     def changes(self, paths: Collection[str]) -> Changes:
@@ -181,11 +181,11 @@ class Repository:
         return self._git.read("log", "-1", "--format=%B", commit).out.decode("utf-8", "replace")
 
     def parent_of(self, commit: str) -> str | None:
-        """Return the first parent of a commit, None for the root commit."""
+        """Return the first parent of a commit, or None for the root commit."""
         return model.commit_of(self._git, f"{commit}^")
 
     def commit_of_run(self, run_id: str) -> str | None:
-        """Return the newest commit of a run on the current branch, according to its message."""
+        """Return a run's newest commit on the current branch, according to its message."""
         if self.head().commit is None:
             return None
         found = self._git.read("log", "-1", "--format=%H", "--fixed-strings", f"--grep=Ktx-Run: {run_id}", "HEAD")
@@ -203,8 +203,8 @@ class Repository:
     ) -> str:
         """Create a branch `ref` with one commit of `changes` on `base`, and return that commit.
 
-        The current branch, the index and the working files are unchanged. Raises as `commit` does, and `GitError` if
-        the branch already exists.
+        The current branch, the index and the working files are unchanged. Raises the errors of `commit`, and `GitError`
+        if the branch already exists.
         """
         steps = [(changes, message)]
         return self.propose_series(steps, ref=ref, base=base, author=author, before_publish=before_publish)[0]
@@ -253,13 +253,13 @@ class Repository:
         without a commit. `amends`: a commit of the same command, which the new one replaces if it is still the
         tip; its changes stay.
 
-        `base` is the commit the changes were computed from (None: unborn). Where the branch went on since and
-        changed the same path, `merge` decides (default: YAML by its values, other files by lines; a conflict holds
+        `base` is the commit the changes were computed from (None: unborn). If the branch has since moved and changed
+        the same path, `merge` decides (default: YAML by its values, other files by lines; a conflict holds
         the path). `author` is `Name <mail>`.
         `before_publish` is called right before the branch moves, again for every attempt; what it raises leaves
-        nothing behind. Paths that carry work of the user's are held, and named in the result; `adjust` is then asked
-        which changes still make sense without them (default: all). Of the `spared` paths that git ignores, and so has
-        no history of, the content that is replaced or removed is kept in `.ktx/replaced`.
+        nothing behind. Paths with the user's work are held, and named in the result; `adjust` is then asked
+        which changes still make sense without them (default: all). For `spared` paths that git ignores, and so has no
+        history for, replaced or removed content is kept in `.ktx/replaced`.
 
         Raises `BusyError` if git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If `details` of
         an error has `commit`, the branch has that commit and the next `recover` updates the files to it.
@@ -293,6 +293,6 @@ class Repository:
         return result
 
     def _other_branch(self, destination: Destination) -> str | None:
-        """Return the full name of the branch that gets the commit if it is not the current one; raises as `start`."""
+        """Return the full name of the branch for the commit if it is not the current one; errors as in `start`."""
         ref = self.start(destination).ref
         return None if destination.branch is None or ref == model.read_ref(self._git, self.layout) else ref

@@ -1,4 +1,4 @@
-"""The project's files on disk: their current state, staging of new contents, and moving them into place."""
+"""The project's files on disk: their current state, how new contents are staged, and how they are moved into place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAGING_PREFIX = "staging-"
 
 @contextlib.contextmanager
 def naming(path: Path, doing: str = "write") -> Iterator[None]:
-    """Turn errors of the operating system into `StorageError`s that name the path."""
+    """Turn operating system errors into `StorageError`s that name the path."""
     try:
         yield
     except OSError as error:
@@ -31,7 +31,7 @@ def naming(path: Path, doing: str = "write") -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What shows that a file was touched: from `lstat`."""
+    """What shows that a file was touched, from `lstat`."""
 
     device: int
     inode: int
@@ -42,17 +42,17 @@ class Signature:
 
     @property
     def executable(self) -> bool:
-        """Whether the owner may execute it."""
+        """Whether the owner may execute the file."""
         return bool(self.mode & stat.S_IXUSR)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
+        """Whether the path is a regular file."""
         return stat.S_ISREG(self.mode)
 
 
 def signature_of(path: Path) -> Signature | None:
-    """Return the signature of what is at `path`, or None if nothing is. Does not follow a symbolic link."""
+    """Return the signature of what is at `path`, or None if nothing is there. Does not follow a symbolic link."""
     try:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -92,7 +92,7 @@ def _folder_obstacle(folder: Path) -> HeldReason | None:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the names of the entries of a folder."""
+    """Return the names of a folder's entries."""
     return [path.name for path in folder.iterdir()]
 
 
@@ -107,7 +107,7 @@ def digest_of(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A file to put in place, only if `expected` still matches. `staged` None: the file is removed."""
+    """A file to put in place only if `expected` still matches. `staged` None: the file is removed."""
 
     path: str
     staged: Path | None
@@ -116,7 +116,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A content to stage; `replaces` is the file whose permissions it takes over, None for a new one."""
+    """Content to stage; `replaces` is the file whose permissions it takes over, None for a new file."""
 
     content: bytes
     replaces: Signature | None
@@ -181,7 +181,7 @@ class Undo:
         self._done: list[tuple[Placement, Path | None, Signature | None]] = []
 
     def keep(self, placement: Placement) -> Path | None:
-        """Keep what is at the path now; return its location."""
+        """Keep the current content at the path; return its location."""
         if placement.expected is None:
             return None
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def _place(project_dir: Path, placement: Placement, undo: Undo | None) -> bool:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Replace `target` by `source`, from another file system too."""
+    """Replace `target` with `source`, even from another file system."""
     try:
         os.replace(source, target)
     except OSError as error:
@@ -269,7 +269,7 @@ def _remove_empty(project_dir: Path, path: str) -> None:
 
 
 def remove_temporaries(project_dir: Path, paths: Iterable[str]) -> list[str]:
-    """Remove what a killed `write_atomic` left next to the given paths; return the names."""
+    """Remove what a killed `write_atomic` left next to the given paths; return the names of removed files."""
     removed = []
     for folder in {(project_dir / path).parent for path in paths}:
         with naming(folder, "remove temporary files of"):
@@ -282,7 +282,7 @@ def remove_temporaries(project_dir: Path, paths: Iterable[str]) -> list[str]:
 
 
 def needs_recovery(layout: RepositoryLayout) -> bool:
-    """Return whether there is a record or a leftover of a run. Writes nothing."""
+    """Return whether a record or a leftover of a run exists. Writes nothing."""
     if not layout.private.is_dir():
         return False
     names = names_in(layout.private)
@@ -290,6 +290,6 @@ def needs_recovery(layout: RepositoryLayout) -> bool:
 
 
 def is_leftover(layout: RepositoryLayout, name: str) -> bool:
-    """Return whether a file of the private folder is a leftover of a killed run."""
+    """Return whether a file in the private folder is left over from a killed run."""
     temporary = name.startswith(f".{layout.pending.name}.") and name.endswith(".ktx-tmp")
     return temporary or name.startswith(STAGING_PREFIX)

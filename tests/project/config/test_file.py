@@ -202,7 +202,7 @@ UNKNOWN: list[tuple[str, str, str]] = [
 def test_unknown_keys_are_warned_about_at_every_level(text: str, path: str, hint: str) -> None:
     issue = next(issue for issue in load(text).issues if issue.setting == path)
     assert (issue.code, issue.severity, issue.hint) == ("unknown_key", "warning", hint)
-    assert f"`{path}` is not a setting of ktx" in issue.message
+    assert f"`{path}` is not a ktx setting" in issue.message
 
 
 def test_unknown_keys_are_kept() -> None:
@@ -279,7 +279,7 @@ def test_warnings_without_effect_yet_are_one_warning_of_a_command() -> None:
     warnings = loaded.warnings()
     assert [w.code for w in warnings] == ["config_unknown_key", "config_not_yet"]
     assert warnings[1].message.startswith(
-        "3 settings of ktx.yaml have no effect in this version yet: ingest.adapters, "
+        "3 settings in ktx.yaml have no effect in this version yet: ingest.adapters, "
     )
     assert warnings[1].to_json()["paths"] == ["ingest.adapters", "ingest.profile", "scan.enrichment.embeddings.model"]
     assert warnings[0].to_json()["line"] == 3

@@ -85,7 +85,7 @@ def test_get_reveals_only_when_asked(loaded: LoadedConfig) -> None:
 def test_get_of_what_is_no_setting(loaded: LoadedConfig, path: str, hint: str | None) -> None:
     with pytest.raises(UsageError) as caught:
         get_value(loaded, path)
-    assert "is not a setting of ktx.yaml" in caught.value.message
+    assert "is not a setting in ktx.yaml" in caught.value.message
     assert caught.value.exit_code == 2
     if hint:
         assert caught.value.hint == hint
@@ -188,7 +188,7 @@ def test_set_of_a_wrong_value(path: str, text: str, message: str) -> None:
 def test_set_of_what_is_no_setting(path: str, hint: str | None) -> None:
     with pytest.raises(UsageError) as caught:
         parse_cli_value(path, "x")
-    assert "is not a setting of ktx.yaml" in caught.value.message
+    assert "is not a setting in ktx.yaml" in caught.value.message
     if hint:
         assert caught.value.hint == hint
 

@@ -1,4 +1,4 @@
-"""Detects databases and context sources: those in the folder, and those in environment variables."""
+"""Detects databases and context sources in the folder and in environment variables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_DEPTH: Final = 3
 
 MAX_ENTRIES: Final = 10_000
 MAX_SECONDS: Final = 0.5
-"""Limit of the search in a home folder or on a slow disk: what it does not reach is not offered."""
+"""Limit for the search in a home folder or on a slow disk; databases beyond the limit are not offered."""
 
 _OWN: Final = frozenset({RAW_NAME, SEMANTIC_NAME, WIKI_NAME})
 _OF_DBT: Final = frozenset({"target", "seeds"})
@@ -46,7 +46,7 @@ _ENVIRONMENT: Final = "pyvenv.cfg"
 
 
 def folders_in(root: Path) -> Iterator[Folder]:
-    """Yield a folder and those below it, nearest first; none if it cannot be listed."""
+    """Yield a folder and its subfolders, nearest first; nothing if it cannot be listed."""
     ends, left = monotonic() + MAX_SECONDS, MAX_ENTRIES
     waiting = deque([PurePosixPath(".")])
     while waiting and left > 0 and monotonic() < ends:
@@ -62,7 +62,7 @@ def folders_in(root: Path) -> Iterator[Folder]:
 
 
 def _passed_over(path: PurePosixPath, files: list[str]) -> frozenset[str]:
-    """Return the names of folders without data of the user: those of tools, and those that ktx writes."""
+    """Return the names of folders without user data: tool folders, and folders that ktx writes."""
     passed = LEFT_OUT
     if path == PurePosixPath(".") or CONFIG_NAME in files:
         passed |= _OWN
@@ -90,12 +90,12 @@ def _listed(folder: Path) -> tuple[list[str], list[str]]:
 
 
 HEAD_BYTES: Final = 64
-"""Number of bytes of a file that are read to detect its database."""
+"""Number of bytes read from a file to detect its database."""
 MOST_FILES: Final = 20
-"""Maximum number of databases to offer: a folder with more of them is a cache of some program."""
+"""Maximum number of databases to offer; a folder with more of them is some program's cache."""
 
 SEVERAL: Final = 2
-"""Number of data files that make a folder a database."""
+"""Minimum number of data files that make a folder a database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _single(root: Path, folder: Folder) -> Iterator[Offer]:
 
 
 def _kind(path: Path) -> tuple[str, str] | None:
-    """Return driver and name of a file's format, by its first bytes."""
+    """Return the driver and name of a file's format, according to its first bytes."""
     try:
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
@@ -169,11 +169,11 @@ def free_id(wanted: str, taken: Collection[str]) -> str:
 
 
 _Place = tuple[str, ...]
-"""The identity of a database, however its settings are written."""
+"""The identity of a database, regardless of how its settings are written."""
 
 
 def database_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[Offer]:
-    """Return the databases that `ktx.yaml` does not have yet: those in the folder, then those of the environment.
+    """Return the databases that are not in `ktx.yaml` yet: those in the folder, then those in the environment.
 
     None is opened or reached; only the first bytes of files are read.
     """
@@ -197,7 +197,7 @@ def _with_free_id(offer: Offer, config: KtxConfig, offers: list[Offer]) -> Offer
 
 
 def _place(entry: Connection, folder: Path, environ: Mapping[str, str]) -> _Place | None:
-    """Return the database of a connection; only secrets in the environment are looked up."""
+    """Return a connection's database; only secrets in the environment are looked up."""
     if not isinstance(entry, Database):
         return None
     try:
@@ -216,7 +216,7 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S")
 _SHOWABLE: Final = re.compile(r"[\w./-]*")
 _PURPOSE: Final = re.compile(r"(.+?)_?(?:DATABASE|DB|DWH)?_?(?:URL|URI|DSN|CONN|CONNECTION|CONNECTION_STRING)", re.I)
 _GENERIC: Final = frozenset({"database", "db", "pg", "sqlalchemy"})
-"""First words of variables that say nothing about the content; neither do drivers and their schemes."""
+"""First words of variable names that say nothing about the content; nor do drivers and their schemes."""
 
 _SECRETS: Final = ("password", "token")
 
@@ -227,7 +227,7 @@ def variable_databases(environ: Mapping[str, str]) -> list[Offer]:
 
 
 def server_place(options: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return host, port and database of resolved options; None if that is unclear."""
+    """Return the host, port and database in resolved options; None if that is unclear."""
     address = options.get("host") or options.get("account")
     if options.get("url"):
         scheme, host, port, database = _taken_apart(str(options["url"]))
@@ -270,7 +270,7 @@ def _by_parts(environ: Mapping[str, str]) -> Iterator[Offer]:
 
 
 def _taken_apart(url: str) -> tuple[str, str, str, str]:
-    """Return scheme, host, port and database of a URL, each empty if missing, without its password."""
+    """Return the scheme, host, port and database of a URL, each empty if missing, without its password."""
     try:
         parts = urlsplit(redact_url(url.strip()))
         scheme = parts.scheme.lower().partition("+")[0]
@@ -280,7 +280,7 @@ def _taken_apart(url: str) -> tuple[str, str, str, str]:
 
 
 def _purpose(name: str) -> str | None:
-    """Return the purpose in the name of a variable: `ANALYTICS_DATABASE_URL` is for analytics."""
+    """Return the purpose in a variable name: `ANALYTICS_DATABASE_URL` is for analytics."""
     found = _PURPOSE.fullmatch(name)
     word = found[1].lower() if found else ""
     generic = _GENERIC.union(*((each.driver, *each.schemes) for each in WAREHOUSES.all()))
@@ -292,7 +292,7 @@ _ADDRESSES: Final = ("api_url", "base_url")
 
 
 def source_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[Offer]:
-    """Return the context sources that `ktx.yaml` does not have yet; sends no request and reads no file."""
+    """Return the context sources that are not in `ktx.yaml` yet; sends no request and reads no file."""
     folders = list(folders_in(folder))
     known = [_local(entry, folder) for entry in config.sources().values()]
     services = {entry.driver for entry in config.sources().values()}
@@ -318,7 +318,7 @@ def _local(entry: SourceConnection, folder: Path) -> tuple[str, Path] | None:
 
 
 def _offers(folders: list[Folder], environ: Mapping[str, str]) -> Iterator[Offer]:
-    """Yield what is in the folders, then what is in the environment."""
+    """Yield the finds in the folders, then those in the environment."""
     kinds: tuple[SourceKind, ...] = SOURCES.all()
     for kind in kinds:
         yield from _in_folders(kind, folders)

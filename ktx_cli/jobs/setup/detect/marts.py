@@ -1,4 +1,4 @@
-"""The schemas of a database that hold the marts of a dbt project: what people should query."""
+"""The database schemas that contain the marts of a dbt project, which people should query."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ktx_cli.jobs.setup.detect.databases import source_offers
 from ktx_cli.project import KtxConfig, read_bytes
 
 MARTS: Final = frozenset(("marts", "mart", "reporting", "presentation", "gold"))
-"""Names that projects give to the folder of the models that are meant to be queried."""
+"""Names that projects give to the folder with the models meant to be queried."""
 _PROJECT: Final = "dbt_project.yml"
 _LARGEST: Final = 100_000_000
-"""Bytes of a manifest that are read."""
+"""Number of manifest bytes to read."""
 
 
 def marts_of(root: Path, environ: Mapping[str, str], config: KtxConfig, schemas: Collection[str]) -> list[str]:
-    """Return which schemas hold the marts of the dbt projects that are configured or lie in the folder."""
+    """Return the schemas with the marts of the dbt projects that are configured or in the folder."""
     offers = [each.fields for each in source_offers(root, environ, config)]
     configured = (entry.model_dump() for entry in config.sources().values())
     folders = [each["source_dir"] for each in (*offers, *configured) if each.get("source_dir")]
@@ -28,7 +28,7 @@ def marts_of(root: Path, environ: Mapping[str, str], config: KtxConfig, schemas:
 
 
 def mart_schemas(project: Path, schemas: Collection[str]) -> list[str]:
-    """Return the schemas of a database with the marts of a dbt project, or none if that is unknown.
+    """Return the schemas of a database with the marts of a dbt project; empty if unknown.
 
     By the manifest that dbt wrote; without one, by the schemas that `dbt_project.yml` sets for the folder of the marts.
     """
@@ -41,7 +41,7 @@ def mart_schemas(project: Path, schemas: Collection[str]) -> list[str]:
 
 
 def _built(manifest: Path) -> set[str]:
-    """Return the schemas of the models below a folder of marts, as the manifest has them."""
+    """Return the schemas of the models below a folder of marts, according to the manifest."""
     try:
         if not manifest.is_file() or manifest.stat().st_size > _LARGEST:
             return set()
@@ -58,7 +58,7 @@ def _built(manifest: Path) -> set[str]:
 
 
 def _configured(settings: Any, *, inside: bool) -> Iterator[str]:
-    """Yield the schemas that are set for folders of marts, and for those below them."""
+    """Yield the schemas that are set for mart folders and their subfolders."""
     if not isinstance(settings, Mapping):
         return
     for key, value in settings.items():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 0.2
 ANSWER_SECONDS: Final = 0.5
-"""Time limit of a response, including the connection, in seconds."""
+"""Time limit for a response, including the connection, in seconds."""
 
 MAX_BYTES: Final = 1_000_000
 
@@ -101,7 +101,7 @@ def _is_plain_loopback(url: str) -> bool:
 
 
 def _content(response: httpx2.Response) -> Any:
-    """Return the JSON of a response; raises `ValueError` for anything else, or if it is too long."""
+    """Return the JSON in a response; raises `ValueError` for anything else, or if it is too long."""
     content = b""
     for piece in response.iter_bytes():
         content += piece
@@ -111,7 +111,7 @@ def _content(response: httpx2.Response) -> Any:
 
 
 def _understood(status: int, value: Any) -> Listening | None:
-    """Return the meaning of a response; a web server that lists no models is not a gateway."""
+    """Return the gateway behind a response; a web server that lists no models is not a gateway."""
     if not isinstance(value, dict):
         return None
     if status in (401, 403) and "error" in value:
@@ -164,12 +164,12 @@ def _openai(embeddings: Embeddings, environ: Mapping[str, str]) -> Iterator[Mode
 
 
 def _model(embeddings: Embeddings, backend: str, default: str) -> str:
-    """Return the model in `ktx.yaml` if it belongs to this backend, else the default one."""
+    """Return the model in `ktx.yaml` if it belongs to this backend, else the default model."""
     return (embeddings.model if embeddings.backend == backend else None) or default
 
 
 def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | None:
-    """Return what is missing: the package, else the model."""
+    """Return what is missing: the package, or else the model."""
     if not is_installed(package.replace("-", "_")):
         return missing_package(package)
     try:
@@ -185,12 +185,12 @@ SESSION: Final = "your local Claude Code session"
 CLAUDE_CODE: Final = "claude-code"
 ANTHROPIC_HOST: Final = "api.anthropic.com"
 ANY_GATEWAYS_KEY: Final = "GATEWAY_API_KEY"
-"""The variable for the key of a gateway in ktx's own examples."""
+"""The variable for a gateway key in ktx's own examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOffer:
-    """A backend that could run the models, or compute the embeddings.
+    """A backend that could run the models or compute the embeddings.
 
     `settings`: fields of the provider by the word of their flag; a required one that is missing has to be asked for.
     `problem`: why it cannot be used now; for a missing session, `details["sign_in"]` is the command that signs in.
@@ -205,12 +205,12 @@ class ModelOffer:
 
     @property
     def value(self) -> str:
-        """The key of an offer: for a gateway with its URL."""
+        """The key of an offer; for a gateway, it includes the URL."""
         return f"{self.backend} {self.settings.get('base_url', '')}".strip()
 
 
 def model_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
-    """Return what could run the models, in the order of the offers: `claude-code` is always first.
+    """Return the backends that could run the models, in the order of the offers: `claude-code` is always first.
 
     Calls no model, and sends no request beyond this machine. Only raises `CancelledError`, for Ctrl-C.
     """
@@ -245,7 +245,7 @@ async def _claude_code(config: KtxConfig, project_dir: Path, environ: Mapping[st
 
 
 def _with_command(error: KtxError, config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> KtxError:
-    """Add the command that signs in to the details of a missing session, with the path of `claude` if necessary."""
+    """Add the sign-in command to the details of a missing session, with the path of `claude` if necessary."""
     from ktx_cli.llm import candidates
 
     if error.code == "auth":
@@ -357,7 +357,7 @@ FILE: Final = "application_default_credentials.json"
 _LOCATIONS: Final = ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION")
 _PROJECTS: Final = ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 _MEANT: Final = ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "CLAUDE_CODE_USE_VERTEX")
-"""Variables that indicate Claude on Vertex AI; the others may belong to anything of Google's."""
+"""Variables that indicate Claude on Vertex AI; the others may belong to any Google product."""
 
 
 @dataclass(frozen=True, slots=True)

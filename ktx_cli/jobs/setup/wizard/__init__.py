@@ -1,1 +1,1 @@
-"""The wizard: setup by questions. Each step is tested and saved before the next, and can be revisited or resumed."""
+"""The wizard: interactive setup. Each step is tested and saved before the next, and can be revisited or resumed."""

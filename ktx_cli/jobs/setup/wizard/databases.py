@@ -1,4 +1,4 @@
-"""The wizard's steps for databases and sources: each is connected to and read, then its tables are chosen."""
+"""The wizard steps for databases and sources: each is connected and read, then its tables are chosen."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.setup.answers import Word
 
 MANY_TABLES: Final = 50
-"""Number of tables from which the wizard asks which ones to read, even if they are in one schema."""
+"""Minimum number of tables for which the wizard asks which ones to read, even if all are in one schema."""
 MOST_OFFERS: Final = 12
 """Maximum number of databases to offer, so that a menu fits on a screen."""
 
 
 def databases_step(work: WizardRun) -> None:
-    """Connect databases, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
+    """Connect databases, one after another, until no more are wanted; raises `AgainError` or `LeftOutError`."""
     answer = ask_connection(work, DATABASE)
     facts = work.attempt(lambda: _look(work, answer))
     work.prompter.say(facts.summary, "good")
@@ -56,7 +56,7 @@ def databases_step(work: WizardRun) -> None:
 
 
 def sources_step(work: WizardRun) -> None:
-    """Connect context sources, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
+    """Connect context sources, one after another, until no more are wanted; raises `AgainError` or `LeftOutError`."""
     answer = ask_connection(work, SOURCE)
     done = work.save(Answers(sources=(answer,)))
     for test in done.tests.values():
@@ -75,7 +75,7 @@ class _Facts:
 
 
 def _look(work: WizardRun, answer: ConnectionAnswer) -> _Facts:
-    """Connect as a run does, and read the structure; raises the error that a run would end with."""
+    """Connect as a run does, and read the structure; raises the error with which a run would end."""
     connection = str(answer.id)
     text = config_with_connection(read_bytes(work.layout.config) or b"", connection, answer.fields)
     entry = load_config(work.layout.config, data=text).config.connections[connection]
@@ -100,7 +100,7 @@ def _look(work: WizardRun, answer: ConnectionAnswer) -> _Facts:
 
 
 def _with_scope(work: WizardRun, answer: ConnectionAnswer, facts: _Facts) -> ConnectionAnswer:
-    """Ask which tables to read if there are many; as patterns, which include future tables."""
+    """Ask which tables to read if there are many; returns patterns, which include future tables."""
     if len(facts.schemas) < 2 and facts.tables < MANY_TABLES:
         return answer
     choices = [MenuItem("all", f"All {facts.tables:,} tables, including future ones")]
@@ -124,7 +124,7 @@ def _with_scope(work: WizardRun, answer: ConnectionAnswer, facts: _Facts) -> Con
 
 
 def _with_history(work: WizardRun, answer: ConnectionAnswer) -> ConnectionAnswer:
-    """Ask for the query history of a database that has one."""
+    """Ask about the query history of a database that has one."""
     warehouse = warehouse_of(answer.driver)
     if warehouse is None or not dialect_named(warehouse.dialect).history:
         return answer
@@ -138,7 +138,7 @@ OTHER, NONE = "other", "none"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionGroup:
-    """A group of connections to ask for: databases or context sources."""
+    """A group of connections to ask about: databases or context sources."""
 
     noun: str
     question: str
@@ -156,7 +156,7 @@ SOURCE: Final = ConnectionGroup("context source", _WHICH_SOURCE, SOURCES.names, 
 
 
 def ask_connection(work: WizardRun, kind: ConnectionGroup) -> ConnectionAnswer:
-    """Ask for a connection, the first or another one; raises `LeftOutError` if none is wanted."""
+    """Ask for a connection, the first or a further one; raises `LeftOutError` if none is wanted."""
     config, where = work.config, (work.root, work.request.environ)
     known = bool(config.databases() if kind is DATABASE else config.sources())
     if known and not work.revisited and not work.dialog.begun():

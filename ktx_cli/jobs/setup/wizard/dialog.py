@@ -1,4 +1,4 @@
-"""The dialog of the wizard: one question at a time, a draft of the answers, and saving parts of them."""
+"""The wizard's dialog: one question at a time, a draft of the answers, and saving parts of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ktx_cli.project import (
 
 Kind = Literal["title", "fact", "good", "bad", "hint"]
 Check = Callable[[str], str | None]
-"""Returns what is wrong with a text, None if nothing is."""
+"""Returns the error in a text, or None if it is valid."""
 
 
 class BackAsked(Exception):
@@ -107,7 +107,7 @@ def _secret_check(check: Check) -> Check:
 
 
 class Dialog:
-    """Asks the questions of a step through a prompter, and stores the answers in a draft."""
+    """Asks the questions in a step through a prompter, and stores the answers in a draft."""
 
     def __init__(self, prompter: Prompter, draft: WizardDraft) -> None:
         self.prompter = prompter
@@ -123,7 +123,7 @@ class Dialog:
         self._asked = []
 
     def step_back(self) -> bool:
-        """Remove the last answer of the step; False if there is none."""
+        """Remove the last answer in the step; return False if there is none."""
         if not self._asked:
             return False
         last = self._asked.pop()
@@ -186,11 +186,11 @@ class Dialog:
         self.draft.put(self._full(key), True)
 
     def begun(self) -> bool:
-        """Return whether anything of the step was answered or recorded."""
+        """Return whether anything in the step was answered or recorded."""
         return any(key.startswith(f"{self.step}/") for key in self.draft.answers)
 
     def before(self, names: Collection[str]) -> tuple[str, ...]:
-        """Return the keys of the answers given before the first of some questions; none if none was asked."""
+        """Return the keys of the answers given before the first of some questions; empty if none was asked."""
         wrong = (place for place, key in enumerate(self._asked) if key.rpartition("/")[2] in names)
         return tuple(self._asked[: next(wrong, 0)])
 
@@ -250,7 +250,7 @@ class WizardDraft:
         self._save()
 
     def forget(self, step: SetupStep, *, propose: bool, keep: Collection[str] = ()) -> None:
-        """Remove the answers of a step except those to keep; they are suggested again or not at all."""
+        """Remove the answers in a step except those to keep; they are suggested again or not at all."""
         for key in [key for key in self.answers if key.startswith(f"{step}/") and key not in keep]:
             value = self.answers.pop(key)
             if propose:
@@ -260,7 +260,7 @@ class WizardDraft:
         self._save()
 
     def note_secret(self, reference: str) -> None:
-        """Record that the wizard is about to write the file of a secret."""
+        """Record that the wizard is about to write a secret file."""
         if reference not in self.secrets:
             self.secrets.append(reference)
             self._save()
@@ -308,7 +308,7 @@ def _loaded(layout: Layout) -> dict[str, Any]:
 
 
 def _place(layout: Layout) -> int:
-    """Return the identity of this `.ktx/`: a file from elsewhere cannot know it."""
+    """Return the identity of this `.ktx/`, which a file from elsewhere cannot know."""
     return layout.private.stat().st_ino
 
 
@@ -322,7 +322,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _answered(found: Any) -> dict[str, Any]:
-    """Return what can be answers to questions: texts, yes or no, lists of texts."""
+    """Return the values that can be answers to questions: texts, yes or no, lists of texts."""
 
     def is_answer(value: Any) -> bool:
         return isinstance(value, str | bool) or (isinstance(value, list) and all(isinstance(x, str) for x in value))
@@ -342,25 +342,25 @@ class LeftOutError(Exception):
 
 
 def _is_answer(part: str) -> bool:
-    """Return whether a part of a hint names or changes a setting of a connection, which is not in `ktx.yaml` yet."""
+    """Return whether a part of a hint names or changes a setting of a connection that is not in `ktx.yaml` yet."""
     setting = part.sets[0] if isinstance(part, Command) and part.sets else part
     return isinstance(setting, SettingPath) and setting.startswith("connections.")
 
 
 def _setting_of(part: str) -> str:
-    """Return the name of the setting in a part of a hint: `host` of `connections.shop.host`."""
+    """Return the setting name in a part of a hint: `host` of `connections.shop.host`."""
     setting = part.sets[0] if isinstance(part, Command) and part.sets else part
     return setting.rpartition(".")[2] if setting.count(".") > 1 else ""
 
 
 def _question_of(part: str) -> str:
-    """Return how a sentence names the question for a setting."""
+    """Return the words by which a sentence refers to the question for a setting."""
     name = _setting_of(part)
     return f"the {name.replace('_', ' ')}" if name else "the answers"
 
 
 def _wrong_questions(hint: Hint | None) -> set[str]:
-    """Return the names of the questions whose answers a hint says to check."""
+    """Return the names of the questions whose answers a hint recommends checking."""
     settings = {_setting_of(part) for part in (hint.parts if hint else ()) if _is_answer(part)} - {""}
     return settings | {word.name for word in (*DATABASE_WORDS, *SOURCE_WORDS) if not settings.isdisjoint(word.keys)}
 
@@ -387,7 +387,7 @@ class WizardRun:
 
     @property
     def prompter(self) -> Prompter:
-        """The prompter of the terminal."""
+        """The terminal prompter."""
         return self.dialog.prompter
 
     @property
@@ -402,13 +402,13 @@ class WizardRun:
             self.prompter.say(text)
 
     def looked(self, what: str, look: Callable[[], Found]) -> Found:
-        """Return the cached result of a detection; `wait_for` repeats it."""
+        """Return the cached result of a detection; `wait_for` repeats the detection."""
         if what not in self._looked:
             self._looked[what] = look()
         return self._looked[what]  # type: ignore[return-value]
 
     def keeper(self, name: str) -> Callable[[str], str]:
-        """Return what stores a secret under a name in a file of the project, replacing a rejected one."""
+        """Return a function that stores a secret under a name in a project file, replacing a rejected one."""
 
         def keep(secret: str) -> str:
             self.discard_secrets(name)
@@ -421,7 +421,7 @@ class WizardRun:
         return keep
 
     def _keeping(self) -> Keeping:
-        """Return where to store secrets; if there is a keyring, the person is asked, once."""
+        """Return where to store secrets; if there is a keyring, the person is asked once."""
         if self.request.answers.keeping is Keeping.KEYRING or not usable_keyring():
             return self.request.answers.keeping
         choices = [
@@ -432,7 +432,7 @@ class WizardRun:
         return Keeping(self.looked("keeping", lambda: self.prompter.select(question, choices, Keeping.FILE)))
 
     def discard_secrets(self, name: str = "") -> None:
-        """Remove the secrets that the wizard wrote under a name (or any) and that `ktx.yaml` does not use.
+        """Remove the secrets under a name (or any) that the wizard wrote and `ktx.yaml` does not use.
 
         Earlier secrets, and those that the person named by path, are theirs.
         """
@@ -450,7 +450,7 @@ class WizardRun:
         return self.revisited and self.dialog.confirm("change", f"Change {what}?", False)
 
     def attempt(self, do: Callable[[], Found]) -> Found:
-        """Do something that may fail; if it does, report why and let the person decide.
+        """Do something that may fail; if it fails, report why and let the person decide.
 
         Raises `AgainError` if they want to answer again, `LeftOutError` if they skip it.
         """
@@ -461,14 +461,14 @@ class WizardRun:
                 self.decide(error)
 
     def save(self, answers: Answers) -> SetupReport:
-        """Test and save some answers; raises as `attempt`."""
+        """Test and save some answers; raises the errors of `attempt`."""
         answers = replace(answers, keeping=self.request.answers.keeping)
         done = self.attempt(lambda: setup(replace(self.request, answers=answers, amends=self.report.commit)))
         self._add(done)
         return done
 
     def decide(self, error: KtxError) -> None:
-        """Report an error and return if the person wants to try the same again; raises as `save`."""
+        """Report an error, and return if the person wants to retry unchanged; raises the errors of `save`."""
         if isinstance(error, CancelledError):
             raise KeyboardInterrupt
         self.prompter.say(error.message, "bad")

@@ -1,4 +1,4 @@
-"""The steps of the wizard in order: forward, back, skipping, and resuming where it was stopped."""
+"""The wizard's steps in order: forward, back, skipping, and resuming where it stopped."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _answer(work: WizardRun, offers: list[ModelOffer]) -> ModelAnswer:
 
 
 def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
-    """Ask for what the backend needs and this machine does not provide."""
+    """Ask for what the backend needs but this machine does not provide."""
     found, dialog = dict(offer.settings), work.dialog
     for each in CHOOSABLE[offer.backend].questions:
         if each.field in found:
@@ -89,7 +89,7 @@ def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
 
 
 def _models(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
-    """Ask which model does what; suggests one for most, and a cheaper one for triage and selection."""
+    """Ask which model to use for which roles; suggests one for most, and a cheaper one for triage and selection."""
     dialog, proposed = work.dialog, CHOOSABLE[offer.backend].models
     one, each = MenuItem("one", "One model for everything"), MenuItem("each", "A model for each role")
     choices = [MenuItem("proposed", _models_text(proposed)), one, each] if proposed else [one, each]
@@ -144,7 +144,7 @@ def project_step(work: WizardRun) -> None:
 
 
 def agents_step(work: WizardRun) -> None:
-    """Install the project in agent clients."""
+    """Install the project into agent clients."""
     offers = agent_offers(work.root, work.request.environ)
     there = [offer for offer in offers if offer.installed]
     left = [offer for offer in offers if not offer.installed and offer.target is not Target.UNIVERSAL]
@@ -165,7 +165,7 @@ def agents_step(work: WizardRun) -> None:
 
 
 def build_step(work: WizardRun) -> None:
-    """Read the connections now, or leave it to `ktx ingest`."""
+    """Read the connections now, or leave that to `ktx ingest`."""
     config = work.config
     if not config.connections:
         work.prompter.say("There is nothing to read yet.")
@@ -268,7 +268,7 @@ _KEYS: Final = "Enter accepts an answer, {back} goes back, Ctrl-C stops; your an
 
 
 def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[SetupStep] = ()) -> SetupReport:
-    """Ask what is missing, or run the steps in `only`; returns what was done.
+    """Ask for what is missing, or run the steps in `only`; returns what was done.
 
     Raises `CancelledError` if the person stops; the answers so far are kept.
     """
@@ -293,7 +293,7 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[SetupSt
 
 
 def _walk(work: WizardRun, steps: Sequence[SetupStep], again: Sequence[SetupStep]) -> None:
-    """Run some steps; those in `again` even if they are settled. Going back from the first of those ends it.
+    """Run some steps; run those in `again` even if they are settled. Going back from the first of those ends it.
 
     Going back skips steps that ask nothing; if no earlier step asks anything, the current question stays.
     """
@@ -352,7 +352,7 @@ def _settled(work: WizardRun, step: SetupStep) -> bool:
 
 
 def _offer_changes(work: WizardRun) -> None:
-    """Let the person choose steps to repeat, because nothing is missing."""
+    """Let the person choose steps to repeat because nothing is missing."""
     choices = [MenuItem("nothing", "Nothing: done")]
     choices += [MenuItem(step, title) for step, (title, _) in _STEPS.items() if step is not SetupStep.PROJECT]
     while True:
