@@ -136,7 +136,7 @@ DATABASE_WORDS: Final = (
     Word("path", ("path",), "File or folder, relative to the project"),
     Word("host", ("host",), "Host"),
     Word("port", ("port",), "Port"),
-    Word("name", ("database",), "Database name"),
+    Word("name", ("database",), "Name of the database"),
     Word("user", ("username", "user"), "User"),
     Word("password", ("password",), "Password", secret=True),
     Word("account", ("account",), "Account identifier"),
