@@ -73,8 +73,8 @@ _TRANSPORTS: Final = {
     "GIT_CONFIG_KEY_0": "credential.helper", "GIT_CONFIG_VALUE_0": "",
     "GIT_CONFIG_KEY_1": "core.sshCommand", "GIT_CONFIG_VALUE_1": "ssh -o BatchMode=yes",
 }  # fmt: skip
-"""For the objects that a partial clone lacks and git fetches when it reads them: how it does may be said by the
-repository, which names a program for a protocol, a helper, ssh or askpass."""
+"""Variables for reading objects that a partial clone lacks, which git then fetches: the repository could otherwise
+name the program that fetches them, for a protocol, a helper, ssh or askpass."""
 
 _STRIPPED: Final = frozenset({
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS",

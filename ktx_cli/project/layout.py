@@ -252,7 +252,7 @@ class Tree(Protocol):
     """A readable tree of files. Paths are relative, with `/` between their parts."""
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None if there is no such file."""
+        """Return a file's content, or None if there is no such file."""
         ...
 
     def paths(self, prefix: str) -> Iterable[str]:
@@ -338,7 +338,7 @@ class WorkingTree:
         self._root = root
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None if there is no such file."""
+        """Return a file's content, or None if there is no such file."""
         place = self._root / path
         found = read_bytes(place)
         where = None if found is None else self._forbidden(path)

@@ -248,7 +248,7 @@ def _folder_name(where: Where) -> str:
 
 
 def _inherit(edits: _Edits, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
-    """Ensure that what ktx created around the entry is removed with the last entry in it, of whichever project."""
+    """Ensure that what ktx created around the entry is removed with the last entry of any project."""
     peers = list(configuration.peers(edits.where.project))
     for each in [recorded, *(install.entry for install, _ in peers)]:
         if each is not None:

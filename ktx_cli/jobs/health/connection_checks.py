@@ -192,7 +192,7 @@ UNREADABLE = "query_history"
 """The code of a setup warning."""
 
 WINDOW_DAYS = 1
-"""Number of days of history to read here, whatever a run reads, because some databases charge for each."""
+"""Number of days of history that the check reads, regardless of a run, because some databases charge per day."""
 
 
 def check_history(context: CheckContext) -> list[CheckResult]:

@@ -78,7 +78,7 @@ class ArmFigures(Record):
     total_usd: float
     seconds: float
     groups: Mapping[str, Interval] = field(default_factory=dict)
-    """The share of correct answers by where the questions' conventions are documented."""
+    """The share of correct answers, by the place where the questions' conventions are documented."""
 
     json_keys = (
         *(

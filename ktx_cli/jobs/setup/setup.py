@@ -292,7 +292,7 @@ _COMMIT: Final = Hint(
     Command("add", CONFIG_NAME, program="git"),
     Command("commit", "-m", Placeholder(f"'{CONFIG_NAME}'"), "--", CONFIG_NAME, program="git"),
 )
-"""Commits only this file, whatever else is staged, even if git does not know it yet."""
+"""Commits only this file, regardless of what else is staged, even if git does not track the file yet."""
 
 
 def setup(request: SetupRequest) -> SetupReport:

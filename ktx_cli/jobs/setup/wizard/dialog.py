@@ -421,7 +421,7 @@ class WizardRun:
         return keep
 
     def _keeping(self) -> Keeping:
-        """Return where to store secrets; if there is a keyring, the person is asked once."""
+        """Return where to store secrets; asks once if there is a keyring."""
         if self.request.answers.keeping is Keeping.KEYRING or not usable_keyring():
             return self.request.answers.keeping
         choices = [
