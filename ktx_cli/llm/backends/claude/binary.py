@@ -75,9 +75,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
             hint = Hint("correct {}, or remove it", place)
             raise _unusable(backend, f"{origin} is {path}, which is not an executable program", hint)
         if origin == _SETTING and is_in_project(path, project_dir):
-            message = (
-                f"ktx does not run {path}, set by {origin}: it is in the project, so the project may have supplied it"
-            )
+            message = f"ktx does not run {path}, set by {origin}: it is inside the project, which may have supplied it"
             again = Command("config", "set", _SETTING, "~/.local/bin/claude")
             raise _unusable(backend, message, again)
         bundled = path == bundled_binary()
