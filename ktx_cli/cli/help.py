@@ -135,9 +135,9 @@ class HelpCommand(TyperCommand):
         return read_ourselves(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words of the usage line: `RUN` for an argument, where typer writes `{run}`."""
+        """Return the words of the usage line: `RUN` or `[FOLDER]` for an argument, as in its list of arguments."""
         pieces: list[str] = super().collect_usage_pieces(ctx)
-        return [re.sub(r"\{([^}]*)\}", lambda found: found[1].upper(), piece) for piece in pieces]
+        return [re.sub(r"[{}]", "", piece).upper() for piece in pieces]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write what the command does; its examples follow the options."""
