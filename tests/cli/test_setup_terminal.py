@@ -268,7 +268,7 @@ def test_a_path_with_no_database(world: World, forks: Forks) -> None:
     answers: Answers = {
         "Which database?": ("<down><enter>", ENTER),
         "Which kind of database?": ENTER,
-        "File or folder": (
+        "Database file": (
             "<enter>{an answer is required}nowhere.sqlite<enter>{does not exist}<ctrl-u>notes<enter>{is not a file}"
             "<ctrl-u>text.txt<enter>",
             "<ctrl-u>shop.sqlite<enter>",
@@ -276,7 +276,7 @@ def test_a_path_with_no_database(world: World, forks: Forks) -> None:
         "What do you want to do?": ENTER,
     }
     asked, read = answered(world, forks, answers, "Another database?")
-    assert asked.count("File or folder") == 2
+    assert asked.count("Database file") == 2
     assert "!! connection `warehouse` (" in read and "the file is not a SQLite database" in read
     assert world.text("ktx.yaml").endswith("warehouse:\n    driver: sqlite\n    path: shop.sqlite\n")
 

@@ -35,5 +35,5 @@ WAREHOUSE = Warehouse(
     schemes=("duckdb", "file"),
     location="file",
     signature=Signature(b"DUCK", "DuckDB", offset=8),
-    questions=(Question("path", required=True),),
+    questions=(Question("path", required=True, text="Database file, relative to the project"),),
 )

@@ -28,5 +28,5 @@ WAREHOUSE = Warehouse(
     connector="ktx_cli.warehouses.files.connector:FilesConnector",
     schemes=("file",),
     location="folder",
-    questions=(Question("path", required=True),),
+    questions=(Question("path", required=True, text="Folder of data files, relative to the project"),),
 )

@@ -37,5 +37,5 @@ WAREHOUSE = Warehouse(
     schemes=("sqlite", "file"),
     location="file",
     signature=Signature(b"SQLite format 3\0", "SQLite"),
-    questions=(Question("path", required=True),),
+    questions=(Question("path", required=True, text="Database file, relative to the project"),),
 )

@@ -28,7 +28,7 @@ FULL: dict[str, Any] = {
     "Which database?": "other",
     "Another database?": "none",
     "Which kind of database?": "sqlite",
-    "File or folder": "shop.sqlite",
+    "Database file": "shop.sqlite",
     "Which context source": "other",
     "Another context source?": "none",
     "Which kind of context source?": "documents",
@@ -211,7 +211,7 @@ def _broken(folder: Path) -> None:
 )
 def test_an_error_and_then(folder: Path, wizard: Wizard, decides: tuple[str, ...], ends: str) -> None:
     _broken(folder)
-    script = {**FULL, "File or folder": ("notes.sqlite", "shop.sqlite"), WHAT_NOW: decides}
+    script = {**FULL, "Database file": ("notes.sqlite", "shop.sqlite"), WHAT_NOW: decides}
     person = Person(script)
     before = []
     person.before = lambda place: before.append(_config(folder)) if place[1] == WHAT_NOW else None  # type: ignore[func-returns-value]
@@ -220,7 +220,7 @@ def test_an_error_and_then(folder: Path, wizard: Wizard, decides: tuple[str, ...
     assert all("notes" not in text for text in before) and len(before) == len(decides)
     assert any("notes.sqlite" in said and "not" in said for said in person.said)
     if "change" in decides:
-        assert person.proposed["File or folder, relative to the project"] == "notes.sqlite"
+        assert person.proposed["Database file, relative to the project"] == "notes.sqlite"
 
 
 def test_a_model_that_refuses_the_key(folder: Path, wizard: Wizard, model_server: ModelServer) -> None:
@@ -254,7 +254,7 @@ def test_which_tables(folder: Path, wizard: Wizard, scope: str) -> None:
     with duckdb.connect(str(folder / "shop.duckdb")) as database:
         database.execute("CREATE SCHEMA mart; CREATE TABLE mart.orders (id int); CREATE TABLE raw (id int)")
     typed, expected = SCOPES[scope]
-    database_answers = {"Which kind of database?": "duckdb", "File or folder": "shop.duckdb"}
+    database_answers = {"Which kind of database?": "duckdb", "Database file": "shop.duckdb"}
     wizard(Person({**FULL, **database_answers, **typed}), SetupStep.DATABASES)
     entry = yaml.load(_config(folder), where="")["connections"]["warehouse"]
     assert entry.get("include") == expected
@@ -264,7 +264,7 @@ def test_the_schemas_of_the_marts_of_dbt_are_offered_first(folder: Path, wizard:
     with duckdb.connect(str(folder / "shop.duckdb")) as database:
         database.execute("CREATE SCHEMA main_marts; CREATE TABLE main_marts.orders (id int); CREATE TABLE raw (id int)")
     (folder / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {marts: {+schema: marts}}}\n")
-    person = Person({**FULL, "Which kind of database?": "duckdb", "File or folder": "shop.duckdb"})
+    person = Person({**FULL, "Which kind of database?": "duckdb", "Database file": "shop.duckdb"})
     wizard(person, SetupStep.DATABASES)
     assert person.proposed["Which tables?"] == "marts"
     entry = yaml.load(_config(folder), where="")["connections"]["warehouse"]

@@ -16,7 +16,7 @@ from tests.jobs.setup.conftest import Person, Wizard
 KINDS = {
     "Which database?": "other",
     "Which kind of database?": ("sqlite", "sqlite"),
-    "File or folder": ("shop.sqlite", "notes.sqlite", "more.sqlite"),
+    "Database file": ("shop.sqlite", "notes.sqlite", "more.sqlite"),
     "Another database?": ("other", "other", "none"),
     "What do you want to do?": "change",
 }
@@ -31,8 +31,8 @@ def test_a_second_database_that_fails_is_asked_for_again(
     person = Person({**KINDS, "Another database?": ("other", "none")})
     wizard(person, *only)
     assert person.questions.count("Another database?") == 2, "the answer that was right is kept"
-    assert person.questions.count("File or folder, relative to the project") == 3
-    assert person.proposed["File or folder, relative to the project"] == "notes.sqlite"
+    assert person.questions.count("Database file, relative to the project") == 3
+    assert person.proposed["Database file, relative to the project"] == "notes.sqlite"
     said = (folder / "ktx.yaml").read_text()
     assert "path: shop.sqlite" in said and "path: more.sqlite" in said and "notes" not in said
 
@@ -48,7 +48,7 @@ def test_another_driver_than_one_without_its_package(
     script = {
         **KINDS,
         "Which kind of database?": ("sqlite", "snowflake", "sqlite"),
-        "File or folder": ("shop.sqlite", "more.sqlite"),
+        "Database file": ("shop.sqlite", "more.sqlite"),
         "What do you want to do?": "other",
     }
     wizard(Person(script))
@@ -114,7 +114,7 @@ def test_another_database_is_not_called_as_the_one_before(folder: Path, wizard: 
     person = Person({"Which database?": ("other", "sqlite shop"), "Which kind of database?": "sqlite"})
 
     def back(place: tuple[str, str]) -> None:
-        begun = any("File or folder" in each for each in person.questions)
+        begun = any("Database file" in each for each in person.questions)
         if begun and person.questions.count("Which database?") == 1:
             raise BackAsked
 

@@ -239,7 +239,8 @@ def _ask_word(work: WizardRun, word: Word, question: Question, connection: str, 
     if word.secret:
         keep = work.keeper(f"{connection}-{word.name}")
         return work.dialog.secret(word.name, word.question, keep, check)
-    text = word.question if question.required else f"{word.question} (may be empty)"
+    text = question.text or word.question
+    text = text if question.required else f"{text} (may be empty)"
     if word.name in ("path", "dir"):
         check = _path_check(work.root, driver)
     elif word.name == "port":
