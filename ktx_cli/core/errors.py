@@ -97,6 +97,10 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
         EXIT_FAILED,
         "A join declared as joining to one row matches several, so rows would be counted more than once.",
     ),
+    "conversion": (
+        EXIT_FAILED,
+        "A column with `stored_as` has values in another form, so an answer would leave them out.",
+    ),
     "policy": (EXIT_FAILED, "A row policy needs a user attribute that the caller did not pass."),
     "hidden": (EXIT_FAILED, "A column, measure or source cannot be queried because of its visibility."),
     "not_verified": (EXIT_FAILED, "Numbers in an answer did not match when they were recomputed from raw rows."),

@@ -20,10 +20,10 @@ from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.plan.planner import Planner
 from ktx_cli.semantic.query import Query, parse_query
-from ktx_cli.warehouses import Connector, dialect_named
+from ktx_cli.warehouses import Connector, SemanticType, dialect_named
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic.probes import Probe, ProbePlan
+    from ktx_cli.semantic.probes import ConversionProbe, Probe, ProbePlan
 
 _NO_ZONE: Final = (
     f"periods are in {UTC_NAME}, because ktx.yaml does not set `semantic.timezone`; set it, for example with "
@@ -132,7 +132,7 @@ def _why(build: Build, path: Path) -> str:
 
 
 def _notes(build: Build, facts: Sequence[str]) -> list[str]:
-    notes = list(build.notes)
+    notes = [*build.notes, *_conversions(build)]
     if build.reads_zone and build.plan.timezone is None:
         notes.append(_NO_ZONE)
     if build.plan.query.totals and build.plan.having:
@@ -142,6 +142,14 @@ def _notes(build: Build, facts: Sequence[str]) -> list[str]:
         if build.use(fact).overlapping:
             notes.append(f"rows of {fact} can be in several groups, so its groups do not add up to the total")
     return notes
+
+
+def _conversions(build: Build) -> Iterator[str]:
+    """Yield a note for each column that the statement converts."""
+    for (source, name), column in sorted(build.conversions.items()):
+        if column.stored_as is not None:
+            stored = "numbers" if column.stored_as.native is SemanticType.NUMBER else "text"
+            yield f"{source}.{name} is stored as {stored} ({column.stored_as.noun}) and read as {column.type}"
 
 
 def _unreviewed(build: Build) -> Iterator[str]:
@@ -236,13 +244,14 @@ def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> Compile
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A compiled query with the probes of its joins. It can run any number of times.
+    """A compiled query with the probes of its joins and conversions. It can run any number of times.
 
     It is valid for one model, the same query and attributes, and the day on which it was prepared.
     """
 
     asked: CompiledQuery
     probes: tuple[ProbePlan, ...]
+    conversions: ConversionProbe | None = None
 
 
 def prepare(
@@ -254,17 +263,19 @@ def prepare(
     graph: Graph | None = None,
     probed: bool = True,
 ) -> Prepared:
-    """Prepare a query. If `probed` is false, its joins are not probed.
+    """Prepare a query. If `probed` is false, its joins and conversions are not probed.
 
     Raises `SemanticError` if it has no correct answer.
     """
-    from ktx_cli.semantic.probes import plan_probe
+    from ktx_cli.semantic.probes import plan_conversions, plan_probe
 
     asked = compile_query(model, query, attributes=attributes, now=now, graph=graph)
     build = asked.compiled.build
     facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
     facts |= dict.fromkeys(name for name, use in build.uses.items() if use.by_key)
-    return Prepared(asked, tuple(plan_probe(build.again(), fact) for fact in facts) if probed else ())
+    if not probed:
+        return Prepared(asked, ())
+    return Prepared(asked, tuple(plan_probe(build.again(), fact) for fact in facts), plan_conversions(build.again()))
 
 
 def ask(
@@ -299,6 +310,8 @@ def ask_prepared(
     asked = prepared.asked
     build = asked.compiled.build
     require_periods(asked.compiled, connector)
+    if prepared.conversions is not None:
+        prepared.conversions.run(probing or connector)
     probes = [probe.run(probing or connector) for probe in prepared.probes]
     checked = monotonic()
     limit = asked.plan.query.limit

@@ -65,7 +65,7 @@ class Comparison:
         """Return the condition that a row of the source has the value, or compares with it in another way."""
         tree = (kind or self.like or exp.EQ)(this=placeholder(0), expression=self.literal.copy())
         left = column(self.column.name, _ROWS)
-        return filled(build.with_compared_times(tree, lambda _: self.column), lambda _: left.copy())
+        return filled(build.typed(tree, lambda _: self.column), lambda _: left.copy())
 
     def text(self, dialect: str) -> str:
         """Return the comparison as SQL with the column name from the query."""
@@ -294,7 +294,7 @@ def _has(build: Build, number: int, comparison: Comparison) -> exp.Select:
 
 def _candidates(build: Build, number: int, comparison: Comparison) -> Iterator[exp.Select]:
     """Yield the queries for other values: similar texts, or the next lower and higher number or time."""
-    of = column(comparison.column.name, _ROWS)
+    of = build.typed_column(column(comparison.column.name, _ROWS), comparison.column)
     if comparison.column.type in (SemanticType.NUMBER, SemanticType.TIME):
         for what, compare, most in ((_BELOW, exp.LT, exp.Max), (_ABOVE, exp.GT, exp.Min)):
             query = _selected(number, what, _text(most(this=of.copy())))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, did_you_mean, listing
-from ktx_cli.warehouses import SemanticType, TableRef
+from ktx_cli.warehouses import SemanticType, StoredAs, TableRef
 
 _Named = TypeVar("_Named")
 
@@ -66,7 +66,8 @@ class Column:
     time zone. `timezone` applies to timestamps that do not specify one. `values` are the allowed values, if known from
     a definition. If `visibility` is None, the column is as visible as the columns that its `expr` reads. `unique` is
     true if a definition such as a dbt test claims that its values are unique; ktx has not verified the claim. `label`
-    is the name that people use, and `synonyms` are further names.
+    is the name that people use, and `synonyms` are further names. `stored_as` is set if the database stores the values
+    as another type, such as times as text; statements then convert them to `type`.
     """
 
     name: str
@@ -84,6 +85,12 @@ class Column:
     unique: bool = False
     label: str | None = None
     synonyms: tuple[str, ...] = ()
+    stored_as: StoredAs | None = None
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone of its values; None for the default. An instant as text or number is converted to UTC."""
+        return "UTC" if self.stored_as is not None and self.stored_as.is_instant else self.timezone
 
     @property
     def is_date(self) -> bool:
@@ -407,8 +414,8 @@ class SemanticError(KtxError):
     """A query or a definition that has no correct answer.
 
     Codes: `unknown_name`, `ambiguous_name`, `ambiguous_path`, `unreachable`, `unreachable_filter`, `hidden`, `grain`,
-    `query`, `definition`, `policy`, `parameter`, `fan_out`, `cardinality`. `details.candidates` are names,
-    `details.choices` are values for `via`.
+    `query`, `definition`, `policy`, `parameter`, `fan_out`, `cardinality`, `conversion`. `details.candidates` are
+    names, `details.choices` are values for `via`.
     """
 
     code = "query"

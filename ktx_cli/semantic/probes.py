@@ -1,4 +1,7 @@
-"""Probe a fact's joins: count unmatched rows, and detect joins that count rows twice."""
+"""Probe a fact's joins: count unmatched rows, and detect joins that count rows twice.
+
+This module also counts values that a conversion would turn into NULL without an error.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ from sqlglot import exp
 
 from ktx_cli.core import plural
 from ktx_cli.semantic.calendar import capacity
-from ktx_cli.semantic.compile.build import Build, as_column, count_of, is_present, subquery
+from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, is_present, subquery
 from ktx_cli.semantic.compile.rows import Joined, Rows, in_range, row_conditions
 from ktx_cli.semantic.compile.statement import Compiled
 from ktx_cli.semantic.expressions.names import Expression
 from ktx_cli.semantic.graph import Edge
-from ktx_cli.semantic.model import SemanticError, Source
+from ktx_cli.semantic.model import Column, SemanticError, Source
 from ktx_cli.semantic.plan.axis import as_of_hint
 from ktx_cli.semantic.plan.plan import Leaf
-from ktx_cli.warehouses import Connector
+from ktx_cli.warehouses import Connector, SemanticType
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,49 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
     for condition in where:
         query = query.where(condition.copy(), copy=False)
     return ProbePlan(fact, build.with_queries(query).sql(build.dialect), build, rows, by_key, tuple(of_leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionProbe:
+    """The statement that counts the values of converted columns in another form. It can run any number of times."""
+
+    sql: str
+    columns: tuple[tuple[str, Column], ...]
+    """The source of each column, and the column."""
+
+    def run(self, connector: Connector) -> None:
+        """Raise `SemanticError` (code `conversion`) if a column has such values, which would be left out."""
+        counts = connector.query(self.sql, max_rows=1).rows[0]
+        for (source, stored), count in zip(self.columns, counts, strict=True):
+            if count and stored.stored_as is not None:
+                raise SemanticError(
+                    f"{plural(int(count), 'value')} of `{source}.{stored.name}` cannot be read as {stored.type}: its "
+                    f"`stored_as: {stored.stored_as}` stands for {stored.stored_as.noun}",
+                    hint=f"correct the values in the database, or set `stored_as: none` for {stored.name} in an "
+                    f"overlay of {source}",
+                    code="conversion",
+                    details={"source": source, "column": stored.name, "values": int(count)},
+                )
+
+
+def plan_conversions(build: Build) -> ConversionProbe | None:
+    """Plan a single statement for the converted columns of a query. None if there are none, or if casts are strict."""
+    if build.syntax.casts_strictly:
+        return None
+    counts: list[exp.Expr] = []
+    columns: list[tuple[str, Column]] = []
+    for (source, name), stored in sorted(build.conversions.items()):
+        if stored.stored_as is None or stored.stored_as.native is not SemanticType.STRING:
+            continue
+        misfit = build.syntax.misfit(column(name, source), stored.stored_as)
+        assert misfit is not None  # A dialect without strict casts finds them.
+        query = exp.select(count_of(misfit), copy=False)
+        query = query.from_(build.relation(build.names.model.sources[source], source), copy=False)
+        counts.append(as_column(exp.Subquery(this=query), f"misfits_{len(counts)}"))
+        columns.append((source, stored))
+    if not columns:
+        return None
+    return ConversionProbe(build.with_queries(exp.select(*counts, copy=False)).sql(build.dialect), tuple(columns))
 
 
 class _RowCounts:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses.declarations import allowed_values, enum_values, is_date
     from ktx_cli.warehouses.dialect import (
         DIALECTS,
+        EPOCHS,
+        FALSE_WORDS,
+        PATTERNS,
+        TRUE_WORDS,
         Dialect,
         access_gap,
         column_list,
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
         QueryResult,
         Scope,
         SemanticType,
+        StoredAs,
         Table,
         TableKind,
         TableRef,

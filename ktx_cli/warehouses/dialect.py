@@ -1,8 +1,9 @@
 """A SQL dialect as an object: everything that the rest of ktx needs to know about it.
 
 Each built-in warehouse has a subclass in its folder (`warehouses/<name>/dialect.py`, whose `DIALECT` is the object);
-`dialect_named` returns it by sqlglot's name. The values here are the defaults. At the end are the missing privileges of
-a role, with the GRANT of its dialect, for doctor and ingest.
+`dialect_named` returns it by sqlglot's name. The values here are the defaults. `StoredValues` is the part that converts
+times, numbers and booleans stored as another type. At the end are the missing privileges of a role, with the GRANT of
+its dialect, for doctor and ingest.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from ktx_cli.core import Hint, SettingPath, listing
 from ktx_cli.faces import exp
 from ktx_cli.project import WAREHOUSES, Database
-from ktx_cli.warehouses.port import ConnectionTest, SemanticType, Table, TableRef, semantic_type
+from ktx_cli.warehouses.port import ConnectionTest, SemanticType, StoredAs, Table, TableRef, semantic_type
 from ktx_cli.warehouses.registry import dialect_of
-from ktx_cli.warehouses.time_arithmetic import TimeArithmetic
+from ktx_cli.warehouses.time_arithmetic import UTC, TimeArithmetic
+from ktx_cli.warehouses.trees import data_type, number, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,150 @@ class SystemCatalog:
         return name.startswith(self.closed_information) if self.closed_information else False
 
 
-class Dialect(TimeArithmetic):
+EPOCHS: Final[Mapping[StoredAs, tuple[int, int]]] = {
+    StoredAs.EPOCH_SECONDS: (631_152_000, 2_524_608_000),
+    StoredAs.EPOCH_MILLISECONDS: (631_152_000_000, 2_524_608_000_000),
+}
+"""The numbers that count as epoch times: those of the years 1990 to 2049."""
+
+TRUE_WORDS: Final = ("y", "yes", "t", "true")
+FALSE_WORDS: Final = ("n", "no", "f", "false")
+
+_DAY: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_TIME: Final = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
+_OFFSET: Final = "(Z|[+-][0-9]{2}:[0-9]{2})"
+PATTERNS: Final[Mapping[StoredAs, str]] = {
+    StoredAs.ISO_DATE: f"^{_DAY} *$",
+    StoredAs.ISO_TIMESTAMP: f"^{_DAY}[ T]{_TIME} *$",
+    StoredAs.ISO_TIMESTAMP_TZ: f"^{_DAY}[ T]{_TIME}{_OFFSET} *$",
+    StoredAs.NUMBER_TEXT: "^-?(0|[1-9][0-9]*)([.][0-9]+)? *$",
+}
+"""The form of the texts, without backslashes, which dialects write in different ways."""
+
+SHAPES: Final[Mapping[StoredAs, str]] = {
+    StoredAs.ISO_DATE: "^[0-9]{4}-[0-9]{2}-[0-9]{2} *$",
+    StoredAs.ISO_TIMESTAMP: "^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+ *$",
+    StoredAs.ISO_TIMESTAMP_TZ: f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ T][0-9:.]+{_OFFSET} *$",
+    StoredAs.NUMBER_TEXT: "^-?[0-9]+([.][0-9]+)? *$",
+}
+"""What a text must look like before it is cast: the cast checks the digits, but might ignore what follows them."""
+
+_FAILURES: Final[Mapping[StoredAs, str]] = {
+    StoredAs.ISO_DATE: "not an ISO date",
+    StoredAs.ISO_TIMESTAMP: "not an ISO timestamp",
+    StoredAs.ISO_TIMESTAMP_TZ: "not an ISO timestamp with an offset",
+    StoredAs.NUMBER_TEXT: "not a number",
+    StoredAs.BOOLEAN_TEXT: "not a boolean",
+}
+"""The text that a strict dialect fails to cast in place of a value, which may be personal data."""
+
+
+class StoredValues(TimeArithmetic):
+    """Conversions of stored values in one dialect. Methods return sqlglot trees and copy their arguments."""
+
+    casts_strictly: bool = True
+    """Whether a text in another form fails in a cast. If not, it becomes NULL or a wrong value without an error."""
+
+    has_try_cast: bool = False
+    """Whether TRY_CAST, or another word for it, returns NULL for a text that a cast refuses."""
+
+    decimal_type: str = "DECIMAL(38, 9)"
+    """The type of numbers stored as text."""
+
+    def typed_value(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return a stored value as a value of the type `stored_as.type`; a time is a date or a timestamp in UTC."""
+        if stored_as is StoredAs.JSON_TEXT:
+            return value.copy()
+        if stored_as is StoredAs.BOOLEAN_TEXT:
+            return self._boolean(value)
+        if stored_as in EPOCHS:
+            return self._of_epoch(value, stored_as)
+        return self._cast_text(self._checked(value, stored_as), stored_as)
+
+    def present_text(self, value: exp.Expr) -> exp.Expr:
+        """Return a text, with NULL for a blank one."""
+        return exp.Nullif(this=exp.Trim(this=value.copy()), expression=text(""))
+
+    def misfit(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr | None:
+        """Return the condition that a value is present but in another form, or None if the dialect cannot tell.
+
+        Strict dialects without TRY_CAST do not find days beyond the end of their month.
+        """
+        if stored_as in EPOCHS:
+            low, high = EPOCHS[stored_as]
+            return exp.Not(this=exp.Between(this=value.copy(), low=number(low), high=number(high - 1)))
+        differs = self._differs(value, stored_as)
+        return None if differs is None else exp.and_(self._is_filled(value), differs, copy=False)
+
+    def _differs(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr | None:
+        """Return the condition that a text, which is not blank, is in another form; None if the dialect cannot tell."""
+        if stored_as is StoredAs.JSON_TEXT:
+            return None
+        if stored_as is StoredAs.BOOLEAN_TEXT:
+            return exp.not_(self._is_word(value, (*TRUE_WORDS, *FALSE_WORDS)))
+        if not self.casts_strictly:
+            return exp.Is(this=self.typed_value(value, stored_as), expression=exp.null())
+        if not self.has_try_cast:
+            return exp.not_(self._matches(value, PATTERNS[stored_as]))
+        shaped = exp.Case(ifs=[exp.If(this=self._has_shape(value, stored_as), true=value.copy())])
+        tried = exp.TryCast(this=shaped, to=self._text_type(stored_as))
+        return exp.Is(this=tried, expression=exp.null())
+
+    def _matches(self, value: exp.Expr, pattern: str) -> exp.Expr:
+        """Return the condition that a text matches a regular expression."""
+        return exp.RegexpLike(this=value.copy(), expression=text(pattern))
+
+    def _has_shape(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return the condition that a text may be cast."""
+        return self._matches(value, SHAPES[stored_as])
+
+    def _checked(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return a text if it has the shape, and otherwise a text that cannot be cast, or NULL in a dialect that casts
+        any text.
+
+        A cast alone would also accept `03/04/2024`, `now` or a zone that it ignores.
+        """
+        ifs = [exp.If(this=self._has_shape(value, stored_as), true=value.copy())]
+        if self.casts_strictly:
+            ifs.append(exp.If(this=self._is_filled(value), true=text(_FAILURES[stored_as])))
+        return exp.Case(ifs=ifs)
+
+    def _cast_text(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return a text of the shape as a value of the type."""
+        cast = exp.Cast(this=value.copy(), to=self._text_type(stored_as))
+        return self.of_instant(cast, UTC) if stored_as is StoredAs.ISO_TIMESTAMP_TZ else cast
+
+    def _text_type(self, stored_as: StoredAs) -> exp.DataType:
+        """Return the type of the dialect that a text is cast to."""
+        if stored_as is StoredAs.ISO_TIMESTAMP_TZ:
+            return exp.DataType.build("timestamptz")
+        names = {StoredAs.ISO_DATE: "DATE", StoredAs.ISO_TIMESTAMP: self.timestamp_type}
+        return data_type(names.get(stored_as, self.decimal_type), self.name).copy()
+
+    def _boolean(self, value: exp.Expr) -> exp.Expr:
+        """Return a word as a boolean; the cast around all words fails for any other one, where casts are strict."""
+        pairs = ((TRUE_WORDS, True), (FALSE_WORDS, False))
+        if not self.casts_strictly:
+            ifs = [exp.If(this=self._is_word(value, words), true=exp.Boolean(this=truth)) for words, truth in pairs]
+            return exp.Case(ifs=ifs)
+        ifs = [exp.If(this=self._is_word(value, words), true=text(str(truth).lower())) for words, truth in pairs]
+        ifs.append(exp.If(this=self._is_filled(value), true=text(_FAILURES[StoredAs.BOOLEAN_TEXT])))
+        return self.cast(exp.Case(ifs=ifs), "BOOLEAN")
+
+    def _of_epoch(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return the timestamp in UTC of a number of seconds or milliseconds since 1970, in whole seconds."""
+        seconds = value if stored_as is StoredAs.EPOCH_SECONDS else self._whole_quotient(value, 1000)
+        return self._since_epoch(seconds, UTC)
+
+    def _is_word(self, value: exp.Expr, words: tuple[str, ...]) -> exp.Expr:
+        lower = exp.Lower(this=exp.Trim(this=value.copy()))
+        return exp.In(this=lower, expressions=[text(word) for word in words])
+
+    def _is_filled(self, value: exp.Expr) -> exp.Expr:
+        return exp.NEQ(this=exp.Trim(this=value.copy()), expression=text(""))
+
+
+class Dialect(StoredValues):
     """A SQL dialect. Attributes describe it; methods return sqlglot trees, or text where stated.
 
     A subclass overrides what differs. Objects are immutable.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
 from ktx_cli.core import ConfigError, Diagnostic, Location, Severity, did_you_mean
 
@@ -20,6 +20,63 @@ class SemanticType(StrEnum):
     NUMBER = "number"
     TIME = "time"
     BOOLEAN = "boolean"
+
+
+class StoredAs(StrEnum):
+    """How a column stores values of another type than its own: a time, number or boolean as text, or as an epoch."""
+
+    ISO_DATE = "iso_date"
+    """`2024-01-31`."""
+    ISO_TIMESTAMP = "iso_timestamp"
+    """`2024-01-31 18:30:00` or `2024-01-31T18:30`, without a zone."""
+    ISO_TIMESTAMP_TZ = "iso_timestamp_tz"
+    """`2024-01-31T18:30:00Z` or `2024-01-31 18:30:00+01:00`."""
+    EPOCH_SECONDS = "epoch_seconds"
+    EPOCH_MILLISECONDS = "epoch_milliseconds"
+    NUMBER_TEXT = "number_text"
+    """`-12.50`."""
+    BOOLEAN_TEXT = "boolean_text"
+    """`Y` and `N`, `yes` and `no`, `t` and `f`, or `true` and `false`."""
+    JSON_TEXT = "json_text"
+    """An object or an array."""
+
+    @property
+    def type(self) -> SemanticType:
+        """The type of the values."""
+        return _STORED_TYPES.get(self, SemanticType.TIME)
+
+    @property
+    def native(self) -> SemanticType:
+        """The type of the column itself."""
+        return SemanticType.NUMBER if self.startswith("epoch_") else SemanticType.STRING
+
+    @property
+    def noun(self) -> str:
+        """What the values are, in the plural."""
+        return _STORED_NOUNS[self]
+
+    @property
+    def is_instant(self) -> bool:
+        """Whether a value determines its instant, so that no time zone of the column applies."""
+        return self is StoredAs.ISO_TIMESTAMP_TZ or self.native is SemanticType.NUMBER
+
+
+_STORED_TYPES: Final = {
+    StoredAs.NUMBER_TEXT: SemanticType.NUMBER,
+    StoredAs.BOOLEAN_TEXT: SemanticType.BOOLEAN,
+    StoredAs.JSON_TEXT: SemanticType.STRING,
+}
+
+_STORED_NOUNS: Final = {
+    StoredAs.ISO_DATE: "ISO dates",
+    StoredAs.ISO_TIMESTAMP: "ISO timestamps",
+    StoredAs.ISO_TIMESTAMP_TZ: "ISO timestamps with an offset",
+    StoredAs.EPOCH_SECONDS: "seconds since 1970",
+    StoredAs.EPOCH_MILLISECONDS: "milliseconds since 1970",
+    StoredAs.NUMBER_TEXT: "numbers",
+    StoredAs.BOOLEAN_TEXT: "booleans",
+    StoredAs.JSON_TEXT: "JSON objects or arrays",
+}
 
 
 class TableKind(StrEnum):

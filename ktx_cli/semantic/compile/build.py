@@ -1,7 +1,11 @@
 """The shared state of all parts of one statement: names, clock, common table expressions, and facts for the receipt.
 
 If times are texts, as in SQLite, this module converts both sides of a comparison to the same format, because
-`2024-01-31 00:00:00` would not equal its date otherwise."""
+`2024-01-31 00:00:00` would not equal its date otherwise.
+
+Columns whose values are stored as another type are converted wherever an expression uses them as their own. What it
+compares or takes apart as text is not converted, so that `status = 'Y'`, `LIKE '2024-%'` and
+`to_date(day, 'YYYY-MM-DD')` mean the same with and without `stored_as`."""
 
 from __future__ import annotations
 
@@ -18,13 +22,13 @@ from ktx_cli.core import one_line
 from ktx_cli.semantic.calendar import UTC_NAME, Clock, WrittenMoment, parse_moment
 from ktx_cli.semantic.expressions.dates import CUT
 from ktx_cli.semantic.expressions.fragments import marked
-from ktx_cli.semantic.expressions.names import Expression, Name, Names, filled
+from ktx_cli.semantic.expressions.names import Expression, Name, Names, filled, placeholder
 from ktx_cli.semantic.graph import Path
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import HOUR, MINUTE, SECOND, Column, SemanticError, Source
 from ktx_cli.semantic.plan.axis import time_of
 from ktx_cli.semantic.plan.plan import Plan
-from ktx_cli.warehouses import DateOrTimestamp, Dialect, SemanticType, dialect_named
+from ktx_cli.warehouses import DateOrTimestamp, Dialect, SemanticType, StoredAs, dialect_named
 
 Read = Callable[[int], Column | None]
 """Returns the column for a numbered placeholder."""
@@ -58,7 +62,7 @@ class _Side:
         """Return a column in its own format."""
         assert self.column is not None
         assert self.form is not None
-        return syntax.comparable_time(self.tree, self.form, self.column.timezone or UTC_NAME)
+        return syntax.comparable_time(self.tree, self.form, self.column.zone or UTC_NAME)
 
     def written(self, form: DateOrTimestamp, syntax: Dialect) -> exp.Expr:
         """Return the side in a format in which comparing texts is the same as comparing times."""
@@ -158,6 +162,118 @@ def _function(tree: exp.Expr) -> DateOrTimestamp | None:
     return "timestamp" if isinstance(tree, exp.Cast) and tree.to.is_type("timestamp", "datetime") else None
 
 
+_OF_TEXTS: Final = (
+    *(exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.SimilarTo, exp.Glob, exp.Escape),
+    *(exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Left, exp.Right, exp.Length, exp.Concat, exp.DPipe),
+    *(exp.StrPosition, exp.Replace, exp.RegexpReplace, exp.RegexpExtract, exp.Split, exp.SplitPart, exp.Pad),
+    *(exp.StrToTime, exp.StrToDate, exp.StrToUnix, exp.ParseDatetime),
+)
+"""Operators and functions that read a value as the database stores it."""
+
+_OF_NUMBERS: Final = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.UnixToTime, exp.UnixToStr),
+    exp.UnixToTimeStr,
+)
+"""Operators and functions that read an epoch as a number, unless they add an interval to it."""
+
+_BESIDE_LITERALS: Final = (
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In),
+    *(exp.Coalesce, exp.Nullif, exp.Case, exp.If, exp.Greatest, exp.Least),
+)
+"""Nodes in which a literal determines whether a value is used as it is stored."""
+
+_OF_PRESENCE: Final = (exp.Is, exp.Count)
+_OF_ORDER: Final = (exp.Distinct, exp.Min, exp.Max, exp.Coalesce)
+"""Nodes that only ask whether there is a value, and those in which a blank text counts as one."""
+
+
+def with_typed_values(tree: exp.Expr, read: Read, syntax: Dialect, used: Callable[[Column], None]) -> exp.Expr:
+    """Return a tree whose placeholders of stored columns are converted. Other trees do not change.
+
+    `used` is called with every column that is converted.
+    """
+    places = [node for node in tree.find_all(exp.Placeholder) if _stored_as(read, node) is not None]
+    if not places:
+        return tree
+    copy = tree.copy()
+    for place in [node for node in copy.find_all(exp.Placeholder) if _stored_as(read, node) is not None]:
+        column = read(int(place.name))
+        assert column is not None
+        value = _value(place, column, syntax)
+        if value is None:
+            continue
+        if not isinstance(_around(place)[0], _OF_PRESENCE):
+            used(column)
+        if place is copy:
+            copy = value
+        else:
+            place.replace(value)
+    return copy
+
+
+def _stored_as(read: Read, place: exp.Placeholder) -> StoredAs | None:
+    column = read(int(place.name))
+    return None if column is None else column.stored_as
+
+
+def _value(place: exp.Placeholder, column: Column, syntax: Dialect) -> exp.Expr | None:
+    """Return what a placeholder becomes, or None if it stays as it is."""
+    stored_as = column.stored_as
+    assert stored_as is not None
+    around, child = _around(place)
+    if stored_as is StoredAs.JSON_TEXT or _reads_as_stored(around, child, stored_as):
+        return None
+    is_text = stored_as.native is SemanticType.STRING
+    if isinstance(around, _OF_PRESENCE):
+        return syntax.present_text(place) if is_text else None
+    value = syntax.typed_value(place, stored_as)
+    if value == place:  # a database without time types, in which a blank text is a value
+        return syntax.present_text(place) if is_text and isinstance(around, _OF_ORDER) else place.copy()
+    return value if around is None or isinstance(value, exp.Func | exp.Paren) else exp.paren(value, copy=False)
+
+
+def _around(place: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
+    """Return the node that uses a value, and its operand: the value with its parentheses."""
+    child = place
+    while isinstance(child.parent, exp.Paren):
+        child = child.parent
+    return child.parent, child
+
+
+def _reads_as_stored(around: exp.Expr | None, child: exp.Expr, stored_as: StoredAs) -> bool:
+    if around is None:
+        return False
+    if isinstance(around, _OF_TEXTS):
+        return True
+    is_epoch = stored_as.native is SemanticType.NUMBER
+    if is_epoch and isinstance(around, _OF_NUMBERS):
+        return around.find(exp.Interval) is None
+    if not isinstance(around, _BESIDE_LITERALS):
+        return False
+    return any(_is_of_stored(each, stored_as) for each in _beside(around, child))
+
+
+def _beside(around: exp.Expr, child: exp.Expr) -> list[exp.Literal]:
+    """Return the literals that a value is compared with, or that take its place."""
+    if isinstance(around, exp.Case | exp.If):
+        is_compared = child.arg_key == "this" and isinstance(around, exp.Case)
+        branches = [each.this for each in around.args.get("ifs") or ()] if is_compared else []
+        siblings = [each.unnest() for each in branches]
+    else:
+        siblings = [each.unnest() for each in around.iter_expressions() if each is not child]
+    plain = (each.this if isinstance(each, exp.Neg) else each for each in siblings)
+    return [each for each in plain if isinstance(each, exp.Literal)]
+
+
+def _is_of_stored(literal: exp.Literal, stored_as: StoredAs) -> bool:
+    """Return whether a literal is a value as it is stored, and not one of the type."""
+    if stored_as.type is not SemanticType.TIME:
+        return bool(literal.is_string)
+    if not literal.is_string:
+        return stored_as.native is SemanticType.NUMBER
+    return stored_as.native is SemanticType.STRING and parse_moment(literal.name, UTC_NAME) is None
+
+
 _LONGEST_NAME: Final = 48
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -192,6 +308,8 @@ class Build:
         self.sources: dict[str, None] = {}
         self.periods: dict[str, str] = {}
         self.limits: list[tuple[str, exp.Expr]] = []
+        self.conversions: dict[tuple[str, str], Column] = {}
+        """The converted columns by source and name."""
         self._queries: dict[str, exp.Expr] = {}
         self._relations: dict[str, exp.Expr] = {}
         self._taken = set(lookup_of(names.model).table_words)
@@ -200,6 +318,7 @@ class Build:
         """Return the state for another statement about the same query, which shares the records of facts."""
         other = Build(self.names, self.plan)
         other.uses = self.uses
+        other.conversions = self.conversions
         return other
 
     def use(self, fact: str) -> FactUse:
@@ -214,7 +333,7 @@ class Build:
     def clock(self, column: Column | None) -> Clock:
         """Return the clock for a column."""
         self.reads_zone = self.reads_zone or (column is not None and not column.is_date)
-        own = None if column is None else column.timezone
+        own = None if column is None else column.zone
         return Clock(self.dialect, self.names.model.calendar, self.plan.timezone, own)
 
     def add(self, wanted: str, query: exp.Expr) -> str:
@@ -301,24 +420,48 @@ class Build:
             times = readable_times(
                 condition.tree, lambda number: source.column(condition.names[number].column), self.syntax
             )
-            readable |= dict.fromkeys(filled(time, lambda number: value(condition.names[number])) for time in times)
+            typed = (self._typed(time, lambda number: source.column(condition.names[number].column)) for time in times)
+            readable |= dict.fromkeys(filled(time, lambda number: value(condition.names[number])) for time in typed)
         return self.bound(condition, value)
 
-    def bound(self, expression: Expression, value: Callable[[Name], exp.Expr], time: Column | None = None) -> exp.Expr:
-        """Return an expression with names replaced by `value`, and with times compared as times.
+    def bound(
+        self,
+        expression: Expression,
+        value: Callable[[Name], exp.Expr],
+        column_of: Callable[[Name], Column | None] | None = None,
+    ) -> exp.Expr:
+        """Return an expression with names replaced by `value`, stored values converted, and times compared as times.
 
-        `time` is the column for metric_time.
+        `value` returns columns as the database stores them. `column_of` returns the column of a name, by default as
+        seen from the expression's home.
         """
 
         def read(number: int) -> Column | None:
             name = expression.names[number]
-            return time if name.is_metric_time else self.names.column_of(name, expression.home)
+            return self.names.column_of(name, expression.home) if column_of is None else column_of(name)
 
-        return filled(self.with_compared_times(expression.tree, read), lambda number: value(expression.names[number]))
+        return filled(self.typed(expression.tree, read), lambda number: value(expression.names[number]))
 
-    def with_compared_times(self, tree: exp.Expr, read: Callable[[int], Column | None]) -> exp.Expr:
-        """Return a tree with times compared as times. `read` returns the columns of placeholders."""
-        return with_compared_times(tree, read, self.syntax) if self.syntax.times_are_texts else tree
+    def typed(self, tree: exp.Expr, read: Read) -> exp.Expr:
+        """Return a tree in which stored values are converted, and times compared as times.
+
+        `read` returns the columns of placeholders.
+        """
+        return self._typed(with_compared_times(tree, read, self.syntax) if self.syntax.times_are_texts else tree, read)
+
+    def typed_column(self, value: exp.Expr, column: Column | None) -> exp.Expr:
+        """Return a column of a row, as the database stores it, as a value of its type."""
+        return filled(self.typed(placeholder(0), lambda _: column), lambda _: value)
+
+    def _typed(self, tree: exp.Expr, read: Read) -> exp.Expr:
+        return with_typed_values(tree, read, self.syntax, self._note_conversion)
+
+    def _note_conversion(self, column: Column) -> None:
+        """Record a converted column for the receipt and the probe."""
+        owners = self.names.model.sources.values()
+        source = next((each.name for each in owners if each.columns.get(column.name) is column), None)
+        if source is not None:
+            self.conversions[source, column.name] = column
 
     def time_of(self, fact: Source, name: str | None) -> Name | None:
         """Return the time column of a fact: the given name, its default, or the only one."""

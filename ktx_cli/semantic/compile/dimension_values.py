@@ -212,11 +212,15 @@ def _values(build: Build, group: Group) -> exp.Select:
     rows = Rows(build, root.end)
 
     def bound(expression: Expression) -> exp.Expr:
-        def value(name: Name) -> exp.Expr:
-            path = build.names.graph.path(fact, name.hops, expression.via) or root
-            return rows.at(Path(root.end, path.edges[len(root.edges) :]), name.column)
+        def path(name: Name) -> Path:
+            return build.names.graph.path(fact, name.hops, expression.via) or root
 
-        return build.bound(expression, value)
+        def value(name: Name) -> exp.Expr:
+            return rows.at(Path(root.end, path(name).edges[len(root.edges) :]), name.column)
+
+        return build.bound(
+            expression, value, lambda name: build.names.model.sources[path(name).end].column(name.column)
+        )
 
     selected = []
     for number in group.numbers:
@@ -246,7 +250,8 @@ def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
         return None
     path = Path(rows.fact.name, read[0])
     column = build.names.model.sources[path.end].column(read[1])
-    return within(rows.at(path, read[1]), asked.start, asked.end, kind_of(column), build.clock(column))
+    value = build.typed_column(rows.at(path, read[1]), column)
+    return within(value, asked.start, asked.end, kind_of(column), build.clock(column))
 
 
 def _on_values(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[tuple[Edge, ...], str] | None:
@@ -338,7 +343,7 @@ def labelled(
         if reading.calendar is not None:
             looked_up.setdefault(reading.calendar, {})[index] = reading
             continue
-        value = filled(build.with_compared_times(reading.tree, lambda _: of_period), lambda _: period.copy())
+        value = filled(build.typed(reading.tree, lambda _: of_period), lambda _: period.copy())
         if reading.grain is not None and reading.grain != grain:
             value = truncate(value, reading.grain, kind, build.clock(None))
         selected[index] = value
@@ -357,7 +362,8 @@ def _of_calendar(build: Build, fact: str, edge: Edge, readings: Mapping[int, Rea
     """Return the name of the query for calendar days with dimension values."""
     rows = Rows(build, edge.target)
     key = build.names.model.sources[edge.target].column(edge.pairs[0][1])
-    selected = [as_column(truncate(rows.own(edge.pairs[0][1]), DAY, kind_of(key), build.clock(key)), _KEY)]
+    day = build.typed_column(rows.own(edge.pairs[0][1]), key)
+    selected = [as_column(truncate(day, DAY, kind_of(key), build.clock(key)), _KEY)]
     for index, reading in readings.items():
         selected.append(as_column(_value(build, fact, rows, edge, reading), f"d{index}"))
     return build.add(f"{edge.target}__days", rows.select(selected))
@@ -378,7 +384,7 @@ def _value(build: Build, fact: str, rows: Rows, edge: Edge, reading: Reading) ->
         source, name = (edge.target, edge.pairs[0][1]) if read.is_time else (read.edges[-1].target, read.column)
         return build.names.model.sources[source].column(name)
 
-    bound_value = filled(build.with_compared_times(reading.tree, column_of), value)
+    bound_value = filled(build.typed(reading.tree, column_of), value)
     if reading.grain is None:
         return bound_value
     last = next(read for read in reading.reads if not read.is_time)

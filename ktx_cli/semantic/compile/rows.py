@@ -12,7 +12,7 @@ from typing import Final
 from sqlglot import exp
 
 from ktx_cli.core import listing
-from ktx_cli.semantic.calendar import truncate, within
+from ktx_cli.semantic.calendar import UTC_NAME, truncate, within
 from ktx_cli.semantic.compile.build import Build, column, cte, identifier, join
 from ktx_cli.semantic.expressions.fragments import percentile_of
 from ktx_cli.semantic.expressions.names import Expression, Name, placeholder
@@ -20,7 +20,7 @@ from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.model import DAY, HOUR, MINUTE, SECOND, Column, SemanticError, SemiAdditive, Source, Visibility
 from ktx_cli.semantic.plan.axis import TimeReader
 from ktx_cli.semantic.plan.plan import Dimension, Plan, RowFilter, TimeRange
-from ktx_cli.warehouses import SemanticType, TimeKind, dialect_named
+from ktx_cli.warehouses import SemanticType, StoredAs, TimeKind, dialect_named
 
 _WITHOUT_OWN_VALUE: Final = (
     *(exp.Placeholder, exp.Literal, exp.Boolean, exp.Paren, exp.Cast, exp.DataType, exp.DataTypeParam),
@@ -65,8 +65,7 @@ class Rows:
 
     def bound(self, expression: Expression, value: Callable[[Name], exp.Expr]) -> exp.Expr:
         """Return an expression over these rows with names replaced by `value`."""
-        time = None if self.time is None else self.names.column_of(self.time, self.fact.name)
-        return self.build.bound(expression, value, time)
+        return self.build.bound(expression, value, lambda name: self.column_of(name, expression)[1])
 
     def value(self, name: Name, expression: Expression) -> exp.Expr:
         """Return the value for a name."""
@@ -483,8 +482,17 @@ def dimension_value(rows: Rows, dimension: Dimension) -> exp.Expr:
 def cut_value(rows: Rows, dimension: Dimension, value: exp.Expr, column: Column | None) -> exp.Expr:
     """Return the value of a dimension truncated to its grain. `column` is its source column."""
     if dimension.grain is None:
+        if column is not None and column.stored_as is not None and rows.build.syntax.times_are_texts:
+            return _one_form(rows, value, column)
         return value
     return truncate(value, dimension.grain, kind_of(column), rows.build.clock(column))
+
+
+def _one_form(rows: Rows, value: exp.Expr, column: Column) -> exp.Expr:
+    """Return a time as text in one form, because equal times may be stored as different texts."""
+    if column.type is not SemanticType.TIME or column.stored_as is StoredAs.ISO_DATE:
+        return value
+    return rows.build.syntax.comparable_time(value, "timestamp", column.zone or UTC_NAME)
 
 
 def cut(rows: Rows, time: Name | Expression, grain: str) -> exp.Expr:

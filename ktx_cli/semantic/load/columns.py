@@ -15,16 +15,19 @@ from typing import Any, Final
 from ktx_cli.core import did_you_mean
 from ktx_cli.semantic import model
 from ktx_cli.semantic.load.entries import APPROVALS, Entry, read_approval
-from ktx_cli.warehouses import SemanticType, dialect_named
+from ktx_cli.warehouses import SemanticType, StoredAs, dialect_named
 
 TYPES = tuple(each.value for each in SemanticType)
 VISIBILITIES = tuple(each.value for each in model.Visibility)
 ROLES = ("default", "time")
+NOT_CONVERTED: Final = "none"
+"""The `stored_as` of a column that is used as the database stores it."""
+STORED: Final = (*(each.value for each in StoredAs), NOT_CONVERTED)
 NATURAL = tuple(grain for grain in model.GRAINS if not grain.startswith("fiscal"))
 _FINER_THAN_SECOND = ("nanosecond", "microsecond", "millisecond")
 OVERRIDES = (
     "name", "visibility", "role", "description", "descriptions", "natural_granularity", "constraints", "enum_values",
-    "tests", "nullable", "timezone", "unit", "label", "synonyms",
+    "tests", "nullable", "timezone", "unit", "label", "synonyms", "stored_as",
 )  # fmt: skip
 RULES = ("not_null", "unique")
 KEYS = frozenset((*OVERRIDES, "type", "expr", "pk", *APPROVALS))
@@ -50,13 +53,28 @@ class ColumnDraft:
     pk: bool = False
     label: str | None = None
     synonyms: tuple[str, ...] = ()
+    stored_as: StoredAs | None = None
+
+    def convert(self, stored_as: StoredAs | None) -> None:
+        """Set how the values are stored, and with it the type; None for the type of the database."""
+        if stored_as is not None:
+            self.type = stored_as.type
+        elif self.stored_as is not None:
+            self.type, self.natural_granularity = self.stored_as.native, None
+            self.role = None if self.role == "time" else self.role
+        self.stored_as = stored_as
 
     def finish(self) -> model.Column:
-        """Return the column. Time columns of the manifest have the role `time`."""
+        """Return the column. Time columns of the manifest have the role `time`.
+
+        A `type` that does not fit `stored_as` is the decision of a person, so that the values are not converted.
+        """
+        stored = self.stored_as if self.stored_as is not None and self.stored_as.type is self.type else None
+        grain = self.natural_granularity or (model.DAY if stored is StoredAs.ISO_DATE else None)
         return model.Column(
             self.name, self.type or SemanticType.STRING, self.expr, self.visibility, self.role or "default",
-            best(self.descriptions), self.natural_granularity, self.timezone, self.unit, self.values, self.nullable,
-            self.place, self.unique, self.label, self.synonyms,
+            best(self.descriptions), grain, self.timezone, self.unit, self.values, self.nullable,
+            self.place, self.unique, self.label, self.synonyms, stored,
         )  # fmt: skip
 
 
@@ -102,6 +120,8 @@ def override(entry: Entry, draft: ColumnDraft) -> None:
     draft.values = words_by_tool(entry, "enum_values") or draft.values
     draft.label = read_label(entry) or draft.label
     draft.synonyms = read_texts(entry, SYNONYMS) or draft.synonyms
+    if values.get("stored_as") is not None:
+        _read_stored_as(entry, draft)
     _read_rules(entry, draft)
 
 
@@ -154,6 +174,22 @@ def _type(entry: Entry, dialect: str, *, generated: bool) -> SemanticType | None
 
 
 _TEXTS = frozenset(("text", "varchar", "char", "character", "character varying", "nvarchar", "nchar", "uuid", "json"))
+
+
+def _read_stored_as(entry: Entry, draft: ColumnDraft) -> None:
+    """Apply `stored_as`. A `type` of the same entry, which may be changed by hand, has precedence over it."""
+    word = entry.word("stored_as", STORED)
+    if word is None:
+        return
+    if draft.expr is not None:
+        hint = "remove it, and convert the values in `expr`"
+        entry.error("forbidden_key", f"{entry.what} is computed and cannot have `stored_as`", "stored_as", hint=hint)
+        return
+    own_type = draft.type if "type" in entry.values else None
+    draft.convert(None if word == NOT_CONVERTED else StoredAs(word))
+    if draft.type is SemanticType.TIME:
+        draft.role = draft.role or "time"
+    draft.type = own_type or draft.type
 
 
 def _natural_granularity(entry: Entry) -> str | None:

@@ -403,6 +403,8 @@ def _ends_table(draft: SourceDraft, folded: str) -> bool:
 
 
 def _fill(column: ColumnDraft, base: ColumnDraft) -> None:
+    if column.type is None:
+        column.stored_as = base.stored_as
     column.type = column.type or base.type
     column.role = column.role or base.role
     column.descriptions = {**base.descriptions, **column.descriptions}
@@ -491,12 +493,15 @@ def _agrees(visibilities: dict[str, Any], name: str, item: Entry) -> bool:
 
 
 def _override_one(item: Entry, column: ColumnDraft) -> None:
+    restores = column.stored_as is not None and item.values.get("type") == column.stored_as.native.value
     for key in ("type", "expr"):
-        if key in item.values:
+        if key in item.values and not (key == "type" and restores):
             hint = f"remove it; to change the {key}, exclude the column and add one with another name under `columns`"
             item.error("forbidden_key", f"{item.what} cannot change `{key}`", key, hint=hint)
     item.check_keys((*OVERRIDES, "type", "expr"))
     override(item, column)
+    if restores:
+        column.convert(None)
     column.place = item.place
 
 

@@ -121,7 +121,7 @@ class TimeReader:
         column = self._source(self._time.edges).column(self._time.column)
         if column is None or column.is_date:
             return False
-        return (self._zone or UTC_NAME) != (column.timezone or UTC_NAME)
+        return (self._zone or UTC_NAME) != (column.zone or UTC_NAME)
 
     def _part(self, tree: exp.Expr, reads: Sequence[Read], grain: str | None) -> DatePart | None:
         own = all(read.edges == self._time.edges and read.column == self._time.column for read in reads)

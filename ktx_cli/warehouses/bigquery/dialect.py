@@ -24,6 +24,8 @@ class BigQueryDialect(Dialect):
     texts_in_double_quotes = True
     dotted_names = True
     series_in_one_value = True
+    has_try_cast = True
+    decimal_type = "NUMERIC"
     timestamp_type = "DATETIME"
     exact_row_counts = True
     tables_query = "SELECT table_name FROM DATASET.INFORMATION_SCHEMA.TABLES"

@@ -7,7 +7,7 @@ from typing import Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
-from ktx_cli.warehouses.port import SemanticType
+from ktx_cli.warehouses.port import SemanticType, StoredAs
 from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, PeriodLength, ends
 from ktx_cli.warehouses.trees import call, multiple, number, text
 
@@ -65,6 +65,13 @@ class ClickHouseDialect(Dialect):
     def as_timestamp(self, value: exp.Expr) -> exp.Expr:
         """Return the local time in the value's own zone."""
         return _clock_reading(value, _TIME_FORMATS["second"])
+
+    def _cast_text(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        if stored_as is StoredAs.ISO_TIMESTAMP:
+            return call("toDateTime64", value, number(0), text(UTC))
+        if stored_as is StoredAs.ISO_TIMESTAMP_TZ:
+            return call("toDateTime64", call("parseDateTimeBestEffort", value, text(UTC)), number(0), text(UTC))
+        return super()._cast_text(value, stored_as)
 
     def _timestamp_literal(self, moment: str) -> exp.Expr:
         return call("toDateTime64", text(moment), number(0), text(UTC))

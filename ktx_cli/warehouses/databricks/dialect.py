@@ -24,6 +24,7 @@ class DatabricksDialect(Dialect):
     filters_aggregates = True
     rounds_averages = True
     series_in_one_value = True
+    has_try_cast = True
     timestamp_type = "TIMESTAMP_NTZ"
     explain_options = r"(?:extended|codegen|cost|formatted)?"
     files_are_tables = True

@@ -6,7 +6,7 @@ from typing import Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
-from ktx_cli.warehouses.port import SemanticType, Table
+from ktx_cli.warehouses.port import SemanticType, StoredAs, Table
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, number_of, plus, times
 
@@ -30,6 +30,7 @@ class DuckDbDialect(Dialect):
     samples_single_rows = True
     generated_columns_vary = True  # Unlike SQLite, it allows calls of now() and random().
     is_local = True
+    has_try_cast = True
     explain_options = ""
     pivots_are_statements = True
     free_places = frozenset({"system.main", "pg_catalog"})
@@ -51,6 +52,10 @@ class DuckDbDialect(Dialect):
         micros = (86_400 if unit == DAY else 1) * 1_000_000
         length = times(self.cast(count, "BIGINT"), number(micros)) if written is None else number(written * micros)
         return call("MAKE_TIMESTAMP", plus(call("EPOCH_US", value), length))
+
+    def _of_epoch(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        micros = 1_000_000 if stored_as is StoredAs.EPOCH_SECONDS else 1_000
+        return call("MAKE_TIMESTAMP", times(self.cast(value, "BIGINT"), number(micros)))
 
     def beginning(self, value: str, length: int) -> str:
         """Return the first characters of a text. The schema matters, because a database may define its own `substr`."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
-from ktx_cli.warehouses.port import SemanticType, Table
+from ktx_cli.warehouses.port import SemanticType, StoredAs, Table
 from ktx_cli.warehouses.time_arithmetic import DAY, DateOrTimestamp, YearlyChange
-from ktx_cli.warehouses.trees import call, enclosed, number, text, word
+from ktx_cli.warehouses.trees import call, enclosed, minus, number, text, times, word
 
 _OPEN_INFORMATION: Final = """
 applicable_roles character_sets check_constraints collation_character_set_applicability collations column_statistics
@@ -44,6 +45,7 @@ class MySqlDialect(Dialect):
     has_zones = False  # Only if somebody loaded them.
     counted_from = 1  # no DATE_TRUNC
     casts_cost_indexes = True
+    casts_strictly = False
     folds_texts = True
     exact_texts = "COLLATION_NAME REGEXP '_(bin|cs)(_|$)'"
     dates_as_texts = True
@@ -101,6 +103,33 @@ class MySqlDialect(Dialect):
         UNIX_TIMESTAMP of a TIMESTAMP column is the stored value, whatever the zone of the session.
         """
         return self._since_epoch(call("UNIX_TIMESTAMP", value), zone)
+
+    def _matches(self, value: exp.Expr, pattern: str) -> exp.Expr:
+        """Return whether a text matches a pattern, by a function that MySQL and MariaDB have."""
+        return exp.GT(this=call("REGEXP_INSTR", value, text(pattern)), expression=number(0))
+
+    def _differs(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr | None:
+        if stored_as is StoredAs.JSON_TEXT:
+            return exp.EQ(this=call("JSON_VALID", value), expression=number(0))
+        return super()._differs(value, stored_as)
+
+    def typed_value(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return a stored value as a value of its type; a cast would ignore an offset."""
+        if stored_as is not StoredAs.ISO_TIMESTAMP_TZ:
+            return super().typed_value(value, stored_as)
+        length = call("CHAR_LENGTH", value)
+        utc = self.as_timestamp(call("LEFT", value, minus(length, number(1))))
+        local = self.as_timestamp(call("LEFT", value, minus(length, number(6))))
+        moved = call("CONVERT_TZ", local, call("RIGHT", value, number(6)), text("+00:00"))
+        is_utc = exp.Like(this=value.copy(), expression=text("%Z"))
+        instant = exp.Case(ifs=[exp.If(this=is_utc, true=utc)], default=moved)
+        return exp.Case(ifs=[exp.If(this=self._has_shape(value, stored_as), true=instant)])
+
+    def _of_epoch(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        if stored_as is StoredAs.EPOCH_SECONDS:
+            return super()._of_epoch(value, stored_as)
+        start = self.literal(datetime(1970, 1, 1), "timestamp")
+        return call("DATE_ADD", start, self._interval(times(value, number(1000)), "microsecond"))
 
     def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
         month_and_day = text(f"-{change.month:02}-{change.day:02}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final, Literal
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
-from ktx_cli.warehouses.port import SemanticType
+from ktx_cli.warehouses.port import SemanticType, StoredAs
 from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp
 from ktx_cli.warehouses.trees import number_of, plus, text, times
 
@@ -37,6 +38,7 @@ class PostgresDialect(Dialect):
     requires_typed_nulls = True
     filters_aggregates = True
     has_percentiles = True
+    decimal_type = "NUMERIC"
     explain_options = rf"(?:\(\s*{_OPTION}(?:\s*,\s*{_OPTION})*\s*\)|analyze(?:\s+verbose)?|verbose|)"
     has_settings = True
     headers_from: Literal["text", "call", ""] = "call"
@@ -77,6 +79,11 @@ class PostgresDialect(Dialect):
         span = exp.Interval(this=text(f"{1 if written is None else written} {unit.upper()}"))
         later = plus(value, times(span, count) if written is None else span)
         return self.as_date(later) if kind == "date" else later
+
+    def _of_epoch(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        unit = "1 SECOND" if stored_as is StoredAs.EPOCH_SECONDS else "1 MILLISECOND"
+        start = self.literal(datetime(1970, 1, 1), "timestamp")
+        return plus(start, times(exp.Interval(this=text(unit)), value))
 
     def readable(self, value: str, native_type: str) -> str:
         """Return a value, with NULL for an infinite date, a date before the year 1, and 24:00."""

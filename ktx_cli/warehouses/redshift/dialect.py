@@ -29,6 +29,7 @@ class RedshiftDialect(PostgresDialect):
     filters_aggregates = False
     rounds_percentiles = True
     rounds_averages = True
+    decimal_type = "DECIMAL(38, 9)"
     explain_options = r"(?:verbose)?"
     headers_from = ""
     history = ""

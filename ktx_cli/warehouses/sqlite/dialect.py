@@ -11,9 +11,9 @@ from typing import Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
-from ktx_cli.warehouses.port import Table
+from ktx_cli.warehouses.port import StoredAs, Table
 from ktx_cli.warehouses.time_arithmetic import MONTH, UTC, DateOrTimestamp, Stretch, TimeKind, YearlyChange, is_constant
-from ktx_cli.warehouses.trees import call, joined, minus, number, number_of, text
+from ktx_cli.warehouses.trees import call, enclosed, joined, minus, number, number_of, text
 
 _OPEN_CATALOG: Final = """
 pragma_foreign_key_list pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list
@@ -54,6 +54,7 @@ class SqliteDialect(Dialect):
     time_difference = "julianday({0}) - julianday({1})"
     times_are_texts = True
     has_zones = False
+    casts_strictly = False
     untyped_columns = True
     is_local = True
     explain_options = r"(?:query\s+plan)?"
@@ -152,6 +153,36 @@ class SqliteDialect(Dialect):
         plain = call("DATE" if kind == "date" else "DATETIME", value)
         is_plain = exp.EQ(this=plain, expression=value.copy())
         return exp.Case(ifs=[exp.If(this=is_plain, true=value.copy())], default=localized)
+
+    def typed_value(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return a stored value as a value of its type; ISO texts and numbers of seconds are times as they are."""
+        if stored_as is StoredAs.EPOCH_MILLISECONDS:
+            return exp.paren(exp.Div(this=enclosed(value), expression=exp.Literal.number("1000.0"), typed=True))
+        if stored_as is StoredAs.NUMBER_TEXT:
+            return exp.Case(ifs=[exp.If(this=self._is_written_number(value), true=self.cast(value, "NUMERIC"))])
+        if stored_as is StoredAs.BOOLEAN_TEXT:
+            return super().typed_value(value, stored_as)
+        return value.copy()
+
+    def _differs(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr | None:
+        """Return the condition that a text is in another form; SQLite has no patterns, but parsers of its own."""
+        if stored_as is StoredAs.JSON_TEXT:
+            return exp.not_(call("JSON_VALID", value))
+        if stored_as in (StoredAs.NUMBER_TEXT, StoredAs.BOOLEAN_TEXT):
+            return super()._differs(value, stored_as)
+        day = call("SUBSTR", value, number(1), number(10))
+        moved = call("DATE", day, text("+0 days"))  # It turns February 30 into March 1.
+        is_day = call("COALESCE", exp.EQ(this=moved, expression=day), number(0))
+        length = call("LENGTH", value)
+        if stored_as is StoredAs.ISO_DATE:
+            return exp.or_(exp.not_(is_day), exp.NEQ(this=length, expression=number(10)), copy=False)
+        unread = exp.Is(this=call("DATETIME", value), expression=exp.null())
+        return exp.or_(exp.not_(is_day), exp.EQ(this=length, expression=number(10)), unread, copy=False)
+
+    def _is_written_number(self, value: exp.Expr) -> exp.Expr:
+        """Return the condition that a text is a number as JSON writes it."""
+        kinds = exp.In(this=call("JSON_TYPE", value), expressions=[text("integer"), text("real")])
+        return exp.Case(ifs=[exp.If(this=call("JSON_VALID", value), true=kinds)])
 
     def is_number(self, value: exp.Expr) -> exp.Expr:
         """Return the condition that a time is not text: it is a number of seconds since 1970, or NULL."""

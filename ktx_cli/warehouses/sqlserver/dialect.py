@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
-from ktx_cli.warehouses.port import SemanticType
+from ktx_cli.warehouses.port import SemanticType, StoredAs
 from ktx_cli.warehouses.time_arithmetic import SECOND, DateOrTimestamp, Stretch, YearlyChange
 from ktx_cli.warehouses.trees import call, enclosed, negative, number, text, word
 
@@ -35,6 +35,7 @@ class SqlServerDialect(Dialect):
     has_zones = False  # They differ from those of the IANA list.
     counted_from = 1  # DATETRUNC requires SQL Server 2022.
     casts_cost_indexes = True
+    has_try_cast = True
     folds_texts = True
     exact_texts = "(COLLATION_NAME LIKE '%[_]CS[_]%' OR COLLATION_NAME LIKE '%[_]BIN%')"
     recurses_without_word = True
@@ -65,6 +66,15 @@ class SqlServerDialect(Dialect):
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
         """Return part of a time as a whole number."""
         return call("DATEPART", word(part), value)
+
+    def _has_shape(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return whether a text has the shape, as far as LIKE can tell: there are no regular expressions."""
+        day = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
+        trimmed = call("RTRIM", value)
+        if stored_as is StoredAs.NUMBER_TEXT:
+            return exp.not_(exp.Like(this=trimmed, expression=text("%[^0-9.-]%")))
+        form = day if stored_as is StoredAs.ISO_DATE else f"{day}[ T][0-9][0-9]:%"
+        return exp.Like(this=trimmed, expression=text(form))
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
         return exp.Div(this=enclosed(count), expression=number(step), typed=True)

@@ -6,9 +6,9 @@ from typing import Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
-from ktx_cli.warehouses.port import SemanticType
+from ktx_cli.warehouses.port import SemanticType, StoredAs
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
-from ktx_cli.warehouses.trees import call, text
+from ktx_cli.warehouses.trees import call, joined, number, text
 
 _OPTION: Final = r"(?:format\s+(?:text|json)|type\s+(?:logical|distributed|validate|io))"
 
@@ -32,6 +32,7 @@ class TrinoDialect(Dialect):
     filters_aggregates = True
     rounds_averages = True
     series_in_one_value = True
+    has_try_cast = True
     timestamp_type = "TIMESTAMP(12)"  # Without digits, casting a fraction rounds up.
     samples_single_rows = True
     explain_options = rf"(?:analyze(?:\s+verbose)?|\(\s*{_OPTION}\s*\))?"
@@ -50,6 +51,14 @@ class TrinoDialect(Dialect):
     def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
         """Return the first day of the period that contains a date; here, DATE_TRUNC returns a date for a date."""
         return call("DATE_TRUNC", text(unit.upper()), value)
+
+    def _cast_text(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
+        """Return a text of the form as a value of the type; a timestamp must have a blank before its time."""
+        is_timestamp = stored_as in (StoredAs.ISO_TIMESTAMP, StoredAs.ISO_TIMESTAMP_TZ)
+        if not is_timestamp:
+            return super()._cast_text(value, stored_as)
+        day, time = call("SUBSTR", value, number(1), number(10)), call("SUBSTR", value, number(12))
+        return super()._cast_text(joined(day, text(" "), time), stored_as)
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
         """Return the local time in a zone at an instant."""
