@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, is_utf8, listing, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
+from ktx_cli.scan import snapshot as stored_columns
 from ktx_cli.scan.decisions import record as decisions
 from ktx_cli.scan.descriptions import facts
 from ktx_cli.scan.measures import record as measures
@@ -178,19 +179,23 @@ class Committed:
         return {ref: facts.known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
 
 
-FILES: Final = (RELATIONSHIPS, facts.DESCRIPTIONS, measures.MEASURES, decisions.DECISIONS)
+FILES: Final = (
+    *(RELATIONSHIPS, facts.DESCRIPTIONS, measures.MEASURES, decisions.DECISIONS),
+    stored_columns.STORED_COLUMNS,
+)
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
     RELATIONSHIPS: read_record,
     facts.DESCRIPTIONS: facts.read_descriptions,
     measures.MEASURES: measures.read_proposals,
     decisions.DECISIONS: decisions.read_points,
+    stored_columns.STORED_COLUMNS: stored_columns.read_stored_columns,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The recorded relationships, descriptions, proposed measures and decision points of a connection.
+    """The recorded relationships, descriptions, proposed measures, decision points and stored columns of a connection.
 
     A value is None if no scan recorded any, or if its file is one of the `broken` ones, which ktx does not change.
     """
@@ -200,6 +205,7 @@ class Records:
     broken: frozenset[str] = frozenset()
     measures: measures.Proposals | None = None
     decisions: decisions.FoundPoints | None = None
+    stored: stored_columns.StoredColumns | None = None
 
     @property
     def known(self) -> RelationshipRecord:
@@ -220,6 +226,7 @@ class Records:
             described=None if self.described is None else facts.updated_record(self.described, (), by_ref.values()),
             measures=None if self.measures is None else measures.restricted(self.measures, by_ref.values()),
             decisions=None if self.decisions is None else decisions.restricted(self.decisions, by_ref.values()),
+            stored=None if self.stored is None else stored_columns.restricted_columns(self.stored, by_ref.values()),
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
@@ -243,6 +250,10 @@ class Records:
         if self.decisions is not None:
             same = before is not None and before.decisions == self.decisions
             found[decisions.DECISIONS] = known[decisions.DECISIONS] if same else decisions.points_bytes(self.decisions)
+        if self.stored is not None:
+            name = stored_columns.STORED_COLUMNS
+            same = before is not None and before.stored == self.stored
+            found[name] = known[name] if same else stored_columns.stored_columns_bytes(self.stored)
         return found
 
     def entries(
@@ -250,11 +261,13 @@ class Records:
     ) -> dict[TableRef, Entry]:
         """Return the generated manifest entry of every table. `manual`: relationships restored as manual ones."""
         generated = entries(tables, names, self.relationships, manual)
-        proposed = self.measures or {}
-        return {
-            ref: measures.with_proposals(facts.with_descriptions(entry, self.texts.get(ref)), proposed.get(ref, ()))
-            for ref, entry in generated.items()
-        }
+        proposed, stored = self.measures or {}, self.stored or {}
+        found = {}
+        for ref, plain in generated.items():
+            entry = stored_columns.with_stored_columns(plain, stored[ref]) if ref in stored else plain
+            entry = facts.with_descriptions(entry, self.texts.get(ref))
+            found[ref] = measures.with_proposals(entry, proposed.get(ref, ()))
+        return found
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:
@@ -276,6 +289,7 @@ def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, t
         broken,
         found.get(measures.MEASURES),
         found.get(decisions.DECISIONS),
+        found.get(stored_columns.STORED_COLUMNS),
     )
     return records, tuple(warnings)
 
@@ -285,8 +299,8 @@ class LinkedFiles:
     """The files of a scan that must change together: snapshot files, shards and records.
 
     The next scan compares a snapshot file with its shard to tell people's values from generated ones. The records of
-    relationships, proposed measures and decision points cover all tables; each table has its own part of the
-    descriptions.
+    relationships, proposed measures, decision points and stored columns cover all tables; each table has its own part
+    of the descriptions.
     `shard_of`: snapshot path -> shard path. `moves`: the old and the new shard of entries that move. `old`, `new`: path
     below `folder` -> sha256, before and after. `old_texts`, `new_texts`: the record of descriptions, before and after.
     """
@@ -313,6 +327,7 @@ class LinkedFiles:
             kept.pop(f"{self.folder}/{RELATIONSHIPS}", None)
             kept.pop(f"{self.folder}/{measures.MEASURES}", None)
             kept.pop(f"{self.folder}/{decisions.DECISIONS}", None)
+            kept.pop(f"{self.folder}/{stored_columns.STORED_COLUMNS}", None)
             self._hold_texts(kept, linked)
         if manifest in files:
             kept[manifest] = manifest_text(self.connection, self.driver, self._hashes(linked)).encode()

@@ -40,7 +40,7 @@ from ktx_cli.scan.shards import (
     join_sides,
     plan_shards,
 )
-from ktx_cli.scan.snapshot import MANIFEST, SnapshotFile, manifest_text, table_file, table_path
+from ktx_cli.scan.snapshot import MANIFEST, SnapshotFile, StoredColumns, manifest_text, table_file, table_path
 from ktx_cli.scan.stages import StageFailure, connection_warning
 from ktx_cli.semantic import Entry, ManifestLayout, Shard, physical_name, source_names
 from ktx_cli.warehouses import (
@@ -352,6 +352,42 @@ def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome,
     row = (outcome.connection, run_id, isoformat(now()), digest, json.dumps(files or {}), *counts)
     with transaction(database):
         database.execute("INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def stored_warnings(
+    connection: str, stored: StoredColumns, examples: Mapping[tuple[TableRef, str], str]
+) -> list[ResultWarning]:
+    """Return a warning about columns in which some values do not fit, and one about dates in an unclear order."""
+    mixed, unclear = [], []
+    for ref, columns in stored.items():
+        for each in columns:
+            name = f"`{ref}.{each.name}`"
+            if each.stored_as is None:
+                unclear.append(name)
+            elif each.misfits:
+                example = examples.get((ref, each.name))
+                shown = "" if example is None else f", for example `{example}`"
+                mixed.append(f"{name} ({each.evidence[:-1]}{shown})")
+    return [*_mixed_values(connection, mixed), *_unclear_dates(connection, unclear)]
+
+
+def _mixed_values(connection: str, columns: list[str]) -> Iterator[ResultWarning]:
+    if columns:
+        message = (
+            f"{plural(len(columns), 'column')} not converted, because some values would be lost: {listing(columns, 3)}"
+        )
+        hint = "correct the values and scan again, or convert the column yourself in a computed column"
+        yield connection_warning("mixed_values", connection, message, hint, columns=columns)
+
+
+def _unclear_dates(connection: str, columns: list[str]) -> Iterator[ResultWarning]:
+    if columns:
+        message = (
+            f"{plural(len(columns), 'column')} not converted, because the order of day and month is unclear, as in "
+            f"03/04/2024: {listing(columns, 3)}"
+        )
+        hint = "define a computed column of type `time` that converts the text"
+        yield connection_warning("unclear_dates", connection, message, hint, columns=columns)
 
 
 OF_THE_SCOPE = frozenset({"scope", "schema"})

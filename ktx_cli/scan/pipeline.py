@@ -26,6 +26,7 @@ from ktx_cli.scan.outcome import (
     decimal_comma_warnings,
     plan_manifest,
     problem_warnings,
+    stored_warnings,
     unprofiled_warnings,
 )
 from ktx_cli.scan.profile.profiler import (
@@ -46,7 +47,7 @@ from ktx_cli.scan.profile.reuse import (
     relationships_to_json,
 )
 from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
-from ktx_cli.scan.profile.values import DictionaryLimits, build_dictionary
+from ktx_cli.scan.profile.values import DictionaryLimits, Recognition, build_dictionary, recognize_columns
 from ktx_cli.scan.relationships.discovery import discover
 from ktx_cli.scan.relationships.hints import FixedHints, HintSource, ViewJoins, recorded_hints, with_origin
 from ktx_cli.scan.relationships.record import (
@@ -59,7 +60,17 @@ from ktx_cli.scan.relationships.record import (
 )
 from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
-from ktx_cli.scan.snapshot import SnapshotFile, table_file
+from ktx_cli.scan.snapshot import (
+    STORED_COLUMNS,
+    SnapshotFile,
+    StoredColumn,
+    StoredColumns,
+    carried_columns,
+    read_stored_columns,
+    restricted_columns,
+    stored_columns_bytes,
+    table_file,
+)
 from ktx_cli.scan.stages import Depth, Failures, ScanStep, Stage, connection_warning
 from ktx_cli.semantic import ManifestLayout, ParsedCopies, physical_name
 from ktx_cli.warehouses import (
@@ -113,6 +124,8 @@ class RowResults:
     shown: tuple[TableProfile, ...] = ()
     report: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
+    stored: StoredColumns | None = None
+    """The columns that store another type; None if that could not be found out."""
     reused: StoredResults | None = None
     """The reused results of the last scan if no data has changed; the profiles then have no values."""
     reusable: StoredResults | None = None
@@ -135,10 +148,12 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         with failures.stage(Stage.RELATIONSHIPS):
             rows = _RowScan(job, connector, schema.tables, committed.records.known, failures).run()
     records = committed.records if rows is None else replace(committed.records, relationships=rows.relationships)
+    records = _with_stored_columns(records, rows, schema, failures)
     records, measures = _with_measures(job, records, rows, connector, schema, failures)
     records, decisions = _with_decisions(job, records, rows, connector, schema, failures)
     if rows is not None and rows.reusable is not None and records.broken.isdisjoint((MEASURES, DECISIONS)):
-        _keep_results(job, rows.reusable, measures, decisions, connector, schema, failures)
+        stored = rows.stored or {}
+        _keep_results(job, rows.reusable, stored, measures, decisions, connector, schema, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
     digest = _digest(job, map(table_file, schema.tables), schema.problems, contents)
@@ -208,8 +223,12 @@ class _RowScan:
             RelationshipRecord(discovery.keys, discovery.relationships), self.record, self.failures.found()
         )
         results = self._results(profiled, found, shown)
+        recognition = self._recognize(sparing, profiled, found, until)
+        if recognition is not None:
+            results = replace(results, stored=recognition.columns)
         warnings = [
             *results.warnings,
+            *self._stored_warnings(recognition),
             *_incomplete(job, "not_checked", "joins could not be checked", discovery.problems),
         ]
         if store is not None:
@@ -239,7 +258,38 @@ class _RowScan:
             return None
         with ScanStep("profile", self.job.connection, self.job.emit) as step:
             step.summary = f"{plural(len(profiles), 'table')} unchanged since the last profile"
-        return replace(results, reused=last)
+        stored = read_stored_columns(last.stored_columns.encode("utf-8", "surrogatepass"), STORED_COLUMNS)
+        warnings = (*results.warnings, *stored_warnings(self.job.connection, stored, {}))
+        return replace(results, reused=last, stored=stored, warnings=warnings)
+
+    def _recognize(
+        self, sparing: Connector, profiled: Profiled, found: RelationshipRecord, until: float
+    ) -> Recognition | None:
+        """Return the columns that store another type, or None if this fails."""
+        keys = {(table.ref, name) for table in self.tables for name in found.key_of(table)}
+        for each in found.accepted():
+            keys |= {(each.child, name) for name in each.child_columns}
+            keys |= {(each.parent, name) for name in each.parent_columns}
+        with self.failures.stage(Stage.TYPES):
+            return recognize_columns(
+                sparing,
+                self.tables,
+                profiled.tables,
+                privacy=self.job.settings.privacy,
+                keys=keys,
+                deadline=until,
+                failures=self.failures,
+            )
+        return None
+
+    def _stored_warnings(self, recognition: Recognition | None) -> list[ResultWarning]:
+        if recognition is None:
+            return []
+        problems = [f"{problem.ref}: {problem.message}" for problem in recognition.problems]
+        return [
+            *stored_warnings(self.job.connection, recognition.columns, recognition.examples),
+            *_incomplete(self.job, "types_not_checked", "columns were only checked in a sample of rows", problems),
+        ]
 
     def _known_digest(self, results: RowResults) -> str:
         return record_digest(restricted(results.relationships, {table.ref: table for table in self.tables}))
@@ -371,6 +421,7 @@ def _reusable(
 def _keep_results(
     job: ScanJob,
     results: StoredResults,
+    stored: StoredColumns,
     measures: Proposals,
     decisions: FoundPoints,
     connector: Connector,
@@ -384,8 +435,34 @@ def _keep_results(
     if unchanged and job.store is not None and not failures.noted:
         with failures.stage(Stage.STORE):
             proposed = {"measures": proposals_bytes(measures), "decisions": points_bytes(decisions)}
+            proposed["stored_columns"] = stored_columns_bytes(stored)
             texts = {name: content.decode("utf-8", "surrogatepass") for name, content in proposed.items()}
             job.store.keep(replace(results, **texts))
+
+
+def _with_stored_columns(
+    records: Records, rows: RowResults | None, schema: DatabaseSchema, failures: Failures
+) -> Records:
+    """Return the records with the recognized columns, and with the old ones of tables and columns without values."""
+    if STORED_COLUMNS in records.broken or rows is None or rows.stored is None:
+        return records
+    with failures.stage(Stage.TYPES):
+        old = restricted_columns(records.stored or {}, schema.tables)
+        seen = {
+            (profile.ref, column.name)
+            for profile in rows.profiles
+            if profile.unsampled is None
+            for column in profile.columns
+            if column.filled and column.problem is None
+        }
+        shown: dict[TableRef, tuple[StoredColumn, ...]] = {}
+        for table in schema.tables:
+            kept = [each for each in old.get(table.ref, ()) if (table.ref, each.name) not in seen]
+            if columns := (*rows.stored.get(table.ref, ()), *kept):
+                shown[table.ref] = columns
+        if shown or records.stored is not None:
+            return replace(records, stored=carried_columns(shown, records.stored or {}))
+    return records
 
 
 def _with_measures(

@@ -1,17 +1,34 @@
-"""The snapshot of a database: a JSON file for each table, and a list of these files."""
+"""The snapshot of a database: a JSON file for each table, and a list of these files.
+
+Next to it is the record of columns that store times, numbers, booleans or JSON as another type.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import ConfigError, KtxError, file_stem, yaml
+from ktx_cli.core import ConfigError, KtxError, file_stem, plural, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
-from ktx_cli.warehouses import Column, ForeignKey, Index, SemanticType, Table, TableKind, TableRef, UniqueKey
+from ktx_cli.warehouses import (
+    Column,
+    ForeignKey,
+    Index,
+    SemanticType,
+    StoredAs,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+    ref_order,
+)
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Entry
 
 MANIFEST = "manifest.yaml"
 FORMAT = 1
@@ -155,3 +172,136 @@ def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:
     """Return connection -> its last scan."""
     rows = database.execute("SELECT connection, run_id, finished, tables, columns FROM scans ORDER BY connection")
     return {row[0]: LastScan(*row) for row in rows}
+
+
+STORED_COLUMNS: Final = "stored_columns.json"
+STEADY: Final = 0.2
+"""The relative change of the number of values below which the evidence of an earlier scan is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column whose `values`, without NULL and blanks, look like another type; `misfits` of them do not.
+
+    `stored_as` is None for dates whose order of day and month is unclear. `every_row`: whether all rows of the table
+    were checked, rather than a sample.
+    """
+
+    name: str
+    stored_as: StoredAs | None
+    values: int
+    misfits: int = 0
+    every_row: bool = True
+
+    @property
+    def converts(self) -> bool:
+        """Whether every value can be converted, so that the manifest gives the column its semantic type."""
+        return self.stored_as is not None and not self.misfits
+
+    @property
+    def evidence(self) -> str:
+        """What the scan saw, in one sentence without values of rows."""
+        kind = "" if self.every_row else "sampled "
+        counted = plural(self.values, f"{kind}value")
+        if self.stored_as is None:
+            return f"{counted}: dates whose order of day and month is unclear."
+        if not self.misfits:
+            return f"{counted}, all of them {self.stored_as.noun}."
+        return f"{counted}, {self.misfits:,} of them not {self.stored_as.noun}."
+
+
+StoredColumns = Mapping[TableRef, tuple[StoredColumn, ...]]
+"""The stored columns by table, without tables that have none."""
+
+
+def restricted_columns(stored: StoredColumns, tables: Iterable[Table]) -> dict[TableRef, tuple[StoredColumn, ...]]:
+    """Return the stored columns that still exist, with the same type in the database."""
+    found = {}
+    for table in tables:
+        types = {column.name: column.type for column in table.columns}
+        columns = stored.get(table.ref, ())
+        kept = tuple(
+            each
+            for each in columns
+            if each.name in types and (each.stored_as is None or types[each.name] is each.stored_as.native)
+        )
+        if kept:
+            found[table.ref] = kept
+    return found
+
+
+def carried_columns(found: StoredColumns, earlier: StoredColumns) -> dict[TableRef, tuple[StoredColumn, ...]]:
+    """Return the stored columns of a scan, with the evidence of an earlier one where it has hardly changed.
+
+    A nightly scan of a growing table then changes no file.
+    """
+    known = {(ref, each.name): each for ref, columns in earlier.items() for each in columns}
+    return {
+        ref: tuple(_carried(each, known.get((ref, each.name))) for each in columns) for ref, columns in found.items()
+    }
+
+
+def _carried(column: StoredColumn, earlier: StoredColumn | None) -> StoredColumn:
+    if earlier is None or (earlier.stored_as, earlier.every_row) != (column.stored_as, column.every_row):
+        return column
+    same = earlier.misfits == column.misfits
+    is_near = abs(column.values - earlier.values) <= STEADY * max(column.values, earlier.values)
+    return earlier if same and is_near else column
+
+
+def with_stored_columns(entry: Entry, stored: tuple[StoredColumn, ...]) -> Entry:
+    """Return a generated manifest entry in which stored columns have their semantic type and `stored_as`."""
+    forms = {each.name: each.stored_as for each in stored if each.converts}
+    return {**entry, "columns": [_typed(column, forms.get(column["name"])) for column in entry["columns"]]}
+
+
+def _typed(column: dict[str, Any], stored_as: StoredAs | None) -> dict[str, Any]:
+    if stored_as is None:
+        return column
+    fields: dict[str, Any] = {"name": column["name"], "type": stored_as.type.value, "stored_as": stored_as.value}
+    if stored_as is StoredAs.ISO_DATE:
+        fields["natural_granularity"] = "day"
+    return {**fields, **{key: value for key, value in column.items() if key not in fields}}
+
+
+def stored_columns_bytes(stored: StoredColumns) -> bytes:
+    """Return the file, with one line per column, sorted by table."""
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines = [
+        encode({"schema": ref.schema, "table": ref.name, **_stored_to_json(each)})
+        for ref in sorted(stored, key=ref_order)
+        for each in stored[ref]
+    ]
+    listed = "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n ]" if lines else "[]"
+    return f'{{\n "format": {FORMAT},\n "columns": {listed}\n}}\n'.encode("utf-8", "surrogatepass")
+
+
+def _stored_to_json(column: StoredColumn) -> dict[str, Any]:
+    counts = {"values": column.values, "misfits": column.misfits, "every_row": column.every_row}
+    return {"column": column.name, "stored_as": column.stored_as, **counts, "evidence": column.evidence}
+
+
+def read_stored_columns(content: bytes, where: str) -> dict[TableRef, tuple[StoredColumn, ...]]:
+    """Return the stored columns in a file. Raises `KtxError` if the file is damaged or was written by a newer ktx."""
+    found: dict[TableRef, tuple[StoredColumn, ...]] = {}
+    try:
+        document = json.loads(content)
+        if document["format"] == FORMAT:
+            for each in document["columns"]:
+                ref = TableRef(each["schema"], each["table"])
+                found[ref] = (*found.get(ref, ()), _stored_from_json(each))
+            return found
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        message = f"the record {where} is damaged ({type(error).__name__})"
+        raise KtxError(
+            message, hint="restore it from git, or delete it and let the next scan write it again"
+        ) from error
+    message = f"{where} has format {document['format']!r}, but this ktx reads format {FORMAT}"
+    raise KtxError(message, hint="update ktx, or restore the file from git")
+
+
+def _stored_from_json(fields: dict[str, Any]) -> StoredColumn:
+    stored_as = None if fields["stored_as"] is None else StoredAs(fields["stored_as"])
+    return StoredColumn(
+        str(fields["column"]), stored_as, int(fields["values"]), int(fields["misfits"]), bool(fields["every_row"])
+    )

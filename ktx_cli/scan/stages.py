@@ -46,6 +46,7 @@ class Stage(StrEnum):
     COMPOSITES = "multi-column joins"
     POLYMORPHIC = "polymorphic joins"
     KEYS = "key detection"
+    TYPES = "types of stored values"
     VALUES = "value lists"
     STORE = "storing profiles"
     DIAGNOSTICS = "diagnostics"

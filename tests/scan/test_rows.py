@@ -296,7 +296,7 @@ def test_the_stored_look_is_json_and_holds_no_value(shop: Path) -> None:
     scan(shop)
     with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
         ((text,),) = database.execute("SELECT value FROM enrichment WHERE kind = 'look'").fetchall()
-    names = ("fingerprint", "hints", "relationships", "known", "measures", "decisions")
+    names = ("fingerprint", "hints", "relationships", "known", "measures", "decisions", "stored_columns")
     assert tuple(json.loads(text)) == names
     assert "paid" not in text
 

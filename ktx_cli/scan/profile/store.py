@@ -78,8 +78,9 @@ class StoredResults:
     """The results that a scan leaves for the next one: everything derived from row values.
 
     `fingerprint`: of data and settings. `hints`: their digest. `relationships`: the inferred ones as JSON. `known`: the
-    digest of the record that they became. `measures` and `decisions`: the proposals with this record, in the format of
-    their files; stored profiles lack the values to make them again.
+    digest of the record that they became. `measures` and `decisions`: the proposals with this record, and
+    `stored_columns`: the recognized columns, in the format of their files; stored profiles lack the values to make them
+    again.
     """
 
     fingerprint: str
@@ -88,6 +89,7 @@ class StoredResults:
     known: str
     measures: str = ""
     decisions: str = ""
+    stored_columns: str = ""
 
 
 _FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem")
