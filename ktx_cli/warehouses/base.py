@@ -250,7 +250,8 @@ def reason(error: object) -> str:
     """
     paragraph = str(error).strip().partition("\n\n")[0]
     lines = [line.strip(" ^") for line in paragraph.splitlines()]
-    kept = [line for line in lines if line and not line.startswith(("Did you mean", "Original Line:", "LINE "))]
+    left_out = ("Did you mean", "Candidate bindings:", "Original Line:", "LINE ")
+    kept = [line for line in lines if line and not line.startswith(left_out)]
     return one_line(": ".join(line.rstrip(":") for line in kept), REASON_LENGTH) or "the database gave no reason"
 
 

@@ -14,6 +14,7 @@ from ktx_cli.warehouses.port import ConnectionSpec
         ("division by zero", "division by zero"),
         (ValueError("no such table: main.gone"), "no such table: main.gone"),
         ('Catalog Error: no gone!\nDid you mean "pg_index"?\n\nLINE 1: x\n     ^', "Catalog Error: no gone!"),
+        ('Binder Error: no gone!\nCandidate bindings: "id"', "Binder Error: no gone!"),
         ("Error on Line: 2\nOriginal Line: ann,secret\nBad value\n\nPossible", "Error on Line: 2: Bad value"),
         ('syntax error\nLINE 1: SELECT\n        ^', "syntax error"),
         ("one:\ntwo\r\n\tthree\x1b[31m", "one: two: three [31m"),

@@ -445,8 +445,8 @@ def require_shallow(tokens: Sequence[Any]) -> None:
 
 _NAME: Final = r"[\"'`\[]*(?P<name>[^\"'`\]\s,;:()]+)"
 _COLUMN: Final = re.compile(
-    rf"(?:no such column: |unknown column |referenced column |invalid column name |(?<!\w)column |invalid identifier |"
-    rf"unrecognized name: |unknown expression identifier |parameter with name ){_NAME}",
+    rf"(?:no such column: |unknown column |referenced column |invalid column name |(?<!\w)column (?:named )?|"
+    rf"invalid identifier |unrecognized name: |unknown expression identifier |parameter with name ){_NAME}",
     re.IGNORECASE,
 )
 _UNKNOWN_TABLE: Final = re.compile(
@@ -455,7 +455,7 @@ _UNKNOWN_TABLE: Final = re.compile(
     re.IGNORECASE,
 )
 _SUGGESTION: Final = re.compile(
-    r"\s*(?:Candidate bindings: |(?:HINT:\s*)?Did you mean )\"(?P<name>[^\"]+)\".*", re.DOTALL
+    r"\s*(?:Candidate bindings: (?:: )?|(?:HINT:\s*)?Did you mean )\"(?P<name>[^\"]+)\".*", re.DOTALL
 )
 _MISSING: Final = re.compile(
     r"no such|unknown|not found|does(?: not|n't) (?:exist|have a column)|invalid|unrecognized|"

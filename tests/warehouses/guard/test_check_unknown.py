@@ -15,6 +15,11 @@ MISSING = 'Binder Error: Referenced column "{}" not found in FROM clause!'
     ("text", "hint"),
     [
         (MISSING.format("custmer_id"), "did you mean `customer_id`?"),
+        ('Binder Error: Table "orders" does not have a column named "custmer_id"', "did you mean `customer_id`?"),
+        (
+            'Binder Error: Table "orders" does not have a column named "price"\n\nCandidate bindings: : "unit_price"',
+            "did you mean `unit_price`?",
+        ),
         (MISSING.format("customer_id") + '\nCandidate bindings: "employee_id"', "did you mean `employee_id`?"),
     ],
 )
