@@ -38,10 +38,14 @@ Line = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of text. A terminal wraps them at words, except with `whole`, so that commands can be copied."""
+    """Lines of text. A terminal wraps them at words, except with `whole`, so that commands can be copied.
+
+    `hanging`: what is wrapped goes on further to the right, so that each line of a list is seen to begin.
+    """
 
     lines: tuple[Line, ...]
     whole: bool = False
+    hanging: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ _TALLEST: Final = 4
 """Maximum number of lines per row before rows are shown as records."""
 _LOW: Final = 2
 """Number of lines per row that is always readable."""
+_HANGING: Final = " " * 4
 _NARROWEST: Final = 20
 """Minimum number of columns for a value, however long the neighboring names are."""
 _AMOUNT: Final = r"\S*\d (?:ms|s|min|h|MB|GB|%)(?!\w)\S*"
@@ -232,7 +237,7 @@ class _Drawing:
     def lines(self, block: Block) -> Iterator[str]:
         if isinstance(block, Lines):
             for line in block.lines:
-                yield from self._line((line,) if isinstance(line, str) else line, whole=block.whole)
+                yield from self._line((line,) if isinstance(line, str) else line, block)
             return
         if block.title:
             yield self._styled(block.title, "bold")
@@ -248,14 +253,15 @@ class _Drawing:
         """Return text with the style of its source."""
         return self._styled(text, given.style) if isinstance(given, Styled) else text
 
-    def _line(self, parts: Sequence[str], *, whole: bool) -> Iterator[str]:
+    def _line(self, parts: Sequence[str], block: Lines) -> Iterator[str]:
         printable = ["".join(c if c.isprintable() else " " for c in part) for part in parts]
         text = "".join(printable)
-        if whole or cells(text) <= self.width:
+        if block.whole or cells(text) <= self.width:
             yield "".join(self._shown(part, given) for part, given in zip(printable, parts, strict=True))
             return
         margin = text[: len(text) - len(text.lstrip())]
-        first, *more = wrapped(text[len(margin) :], max(self.width - len(margin), _NARROWEST))
+        indent = _HANGING if block.hanging else ""
+        first, *more = wrapped(text[len(margin) :], max(self.width - len(margin), _NARROWEST), indent=indent)
         head = margin + first
         for part, given in zip(printable, parts, strict=True):
             if isinstance(given, Styled) and part.strip() in head:
@@ -370,7 +376,7 @@ class _Drawing:
             yield self._styled(head + "─" * max(min(self.width, 40) - len(head), 0), "dim")
             yield from self._fields(list(zip(table.columns, row, strict=True)))
         if not table.rows:
-            yield from self._line((_GAP.join(table.columns),), whole=False)
+            yield from self._line((_GAP.join(table.columns),), Lines(()))
 
 
 NULL = "NULL"

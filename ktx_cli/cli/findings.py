@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ktx_cli.cli.blocks import Line, Styled, terminal_width, wrapped
 from ktx_cli.cli.contract import Session
 from ktx_cli.cli.help import runnable
-from ktx_cli.core import Diagnostic, Hint, KtxError, Severity, UsageError, one_line, one_line_typed
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Severity, UsageError, one_line, one_line_typed
 from ktx_cli.project import storage_error
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list
             continue
         lines += _line(finding.level.value, finding.check, _with_place(finding, session), width, columns)
         if finding.level != "ok":
-            lines += [f"{' ' * (_LEVEL + 2)}{runnable(fix)}" for fix in _fix(finding, session.place)]
+            lines += [line for fix in _fix(finding, session.place) for line in _fix_lines(fix, columns)]
     totals = ", ".join(f"{count} {level}" for level, count in found.counts().items() if count)
     return [*lines, totals]
 
@@ -108,6 +108,14 @@ def _line(level: str, check: str, message: str, width: int, columns: int | None)
         return [(shown, head + text)]
     first, *more = wrapped(text, columns - len(below)) or [""]
     return [(shown, head + first), *(below + line for line in more)]
+
+
+def _fix_lines(fix: Hint, columns: int | None) -> list[str]:
+    """Return the lines of a fix: one for a command, so that it can be copied, as many as it takes for a sentence."""
+    margin, text = " " * (_LEVEL + 2), runnable(fix)
+    if columns is None or isinstance(fix.parts[1], Command):
+        return [margin + text]
+    return [margin + line for line in wrapped(text, columns - len(margin), indent="  ", commands=True)]
 
 
 _LEVEL_STYLES: Final = {"warn": "warning", "fail": "error", "left": "error"}

@@ -195,7 +195,7 @@ class DataChecks:
         many, one = (join.to, source.name) if join.relationship is Relationship.ONE_TO_MANY else (source.name, join.to)
         share = 100 * dangling / rows
         message = (
-            f"{dangling:,} of {plural(rows, 'row')} of `{many}` ({share:.3g} %) have a key that does not "
+            f"{dangling:,} of {plural(rows, 'row')} of `{many}` ({share:.3g}%) have a key that does not "
             f"exist in `{one}`"
         )
         hint = (

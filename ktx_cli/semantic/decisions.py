@@ -261,7 +261,7 @@ def is_named_for(point: DecisionPoint, measure: str) -> bool:
 
 def percent(spread: float) -> str:
     """Format a relative difference as a percentage: `8.8 %`."""
-    return f"{Decimal(f'{spread * 100:.2g}'):f} %" if spread < 1 else f"{spread * 100:,.0f} %"
+    return f"{Decimal(f'{spread * 100:.2g}'):f}%" if spread < 1 else f"{spread * 100:,.0f}%"
 
 
 _HEADER: Final = """\

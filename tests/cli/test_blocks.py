@@ -93,6 +93,19 @@ def test_a_report_puts_what_does_not_fit_below_its_row() -> None:
     ]
 
 
+def test_a_list_of_lines_shows_where_each_begins() -> None:
+    lines = (
+        "a.yaml:3: KTX312 error: there is no column `weight_in_kg`",
+        "  fix: use one of tag_id, tag_name and others",
+    )
+    assert drawn(Lines(lines, hanging=True), width=40) == [
+        "a.yaml:3: KTX312 error: there is no",
+        "    column `weight_in_kg`",
+        "  fix: use one of tag_id, tag_name and",
+        "      others",
+    ]
+
+
 def test_styles_are_colours_on_a_terminal_and_nothing_elsewhere() -> None:
     shown: list[Block] = [
         Lines((("a.yaml:3: KTX330 ", Styled("warning", "warning"), ": no grain"),)),

@@ -105,7 +105,7 @@ def test_five_planted_defects_are_five_findings(ktx: Run, company: Path) -> None
     for each in found:
         place = f"{each['path']}:{each['line']}: " if each["path"] else ""
         assert f"{place}{each['code']} {each['level']}: " in text.out
-    assert text.err.splitlines()[0] == "error: lint, validate, diff, tests, evals failed, with 5 diagnostics"
+    assert text.err.splitlines()[0] == "error: 5 checks failed: lint, validate, diff, tests, evals"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -64,18 +64,18 @@ def test_a_scan_computes_effects_and_commits_relative_figures_alone(ktx: Run, sc
 def test_a_clone_shows_relative_figures(ktx: Run, scanned: Path) -> None:
     (scanned / ".ktx" / "state.sqlite").unlink()
     assert (
-        "subscriptions.revenue differs by 25 %" in ktx("decide").out
-        or "account_count differs by 25 %" in ktx("decide").out
+        "subscriptions.revenue differs by 25%" in ktx("decide").out
+        or "account_count differs by 25%" in ktx("decide").out
     )
     _, receipt = _revenue(ktx)
     assert (receipt["open"][0]["spread"], receipt["open"][0]["values"]) == (0.25, None)
-    assert "subscriptions.revenue differs by 25 %" in receipt["notes"][-1]
+    assert "subscriptions.revenue differs by 25%" in receipt["notes"][-1]
 
 
 def test_a_point_is_shown_with_evidence_values_and_what_an_answer_changes(ktx: Run, scanned: Path) -> None:
     shown = ktx("decide", POINT)
     assert "evidence: `is_internal` is true in 1 of 4 rows." in shown.out
-    assert "subscriptions.revenue\t2025-06\t400\t300\t25 %" in shown.out
+    assert "subscriptions.revenue\t2025-06\t400\t300\t25%" in shown.out
     assert "exclude\tInternal accounts do not count\t2 measures in 4 files" in shown.out
     assert shown.err == f"next: ktx decide {POINT} --as exclude\n"
     (data,) = ktx("decide", POINT, "--json").data["points"]
@@ -314,7 +314,7 @@ def _refuse(project: Path) -> None:
 
 
 def test_sources_and_hits_of_searches_carry_a_line_without_values(ktx: Run, scanned: Path) -> None:
-    line = f"subscriptions.revenue differs by 25 %; decide with `ktx decide {POINT}`"
+    line = f"subscriptions.revenue differs by 25%; decide with `ktx decide {POINT}`"
     assert line in ktx("sl", "read", "subscriptions", "--json").data["open"][0]
     hits = ktx("search", "revenue", "--kind", "measure", "--json").data["hits"]
     assert [line in each for hit in hits if hit["id"] == "subscriptions.revenue" for each in hit["open"]] == [True]

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ktx_cli.cli import findings as checking
-from ktx_cli.core.diagnostics import Location
+from ktx_cli.core.diagnostics import AND, Command, Hint, Location
 from ktx_cli.jobs.health import doctor
 from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.jobs.health.model import CheckResult, Concern, Level
@@ -80,7 +80,8 @@ LONG = "a role that could write, though not in the sessions of ktx, which are re
 def test_a_terminal_breaks_messages_and_no_fix(
     ktx: Run, project: Path, found: Callable[..., None], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    fix = "ktx config set connections.warehouse.username ktx_reader && ktx connection test warehouse && ktx ingest"
+    words = ("config set connections.warehouse.username ktx_reader", "connection test warehouse", "ingest")
+    fix = Hint.steps(*(Command(*each.split()) for each in words), between=AND)
     found(CheckResult("git", Level.OK, "git 2.39.5"), CheckResult("connection:warehouse", Level.WARN, LONG, fix))
     monkeypatch.setattr(checking, "terminal_width", lambda: columns)
     monkeypatch.setattr("ktx_cli.cli.settings.Settings.pretty", property(lambda self: True))
@@ -166,6 +167,28 @@ def test_annotations_are_escaped_and_name_files_from_the_top_of_the_repository(
     both = ktx("doctor", "--github", "--json")
     assert both.data["counts"] == {"ok": 1, "warn": 1, "fail": 1, "skip": 0}
     assert both.err.splitlines() == answer.out.splitlines()[2:], "stdout is the envelope's alone"
+
+
+def test_a_fix_is_wrapped_between_words_and_a_command_is_not(
+    ktx: Run, project: Path, found: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = "available: addresses, calendar, categories, customer_value, customers, days, employees and 15 more"
+    command = Command("config", "set", "connections.warehouse.path", "/srv/" + "x" * 60)
+    found(CheckResult("semantic", Level.FAIL, "wrong", sentence), CheckResult("config", Level.FAIL, "gone", command))
+    monkeypatch.setattr(checking, "terminal_width", lambda: 80)
+    with monkeypatch.context() as patch:
+        patch.setattr("ktx_cli.cli.settings.Settings.pretty", True)
+        lines = ktx("doctor").out.splitlines()
+    assert [line for line in lines if len(line) > 80] == [f"      fix: {command}"]
+    assert lines[1:3] == [
+        "      fix: available: addresses, calendar, categories, customer_value,",
+        "        customers, days, employees and 15 more",
+    ]
+
+
+def test_a_check_that_fails_twice_is_one_failed_check(ktx: Run, project: Path, found: Callable[..., None]) -> None:
+    found(*(CheckResult(name, Level.FAIL, "x") for name in ("semantic", "semantic", "config")))
+    assert "error: 2 checks failed: semantic, config\n" in ktx("doctor").err
 
 
 def test_a_project_in_a_folder_of_a_repository(

@@ -59,7 +59,7 @@ def test_what_passes_and_what_is_new(ktx: Run, evals: Path) -> None:
     ]
     assert answer.out.splitlines()[4] == "evals/shop.yaml:11: eval_new info: shop/names: 2 rows"
     assert answer.out.splitlines()[5:9] == ["shop/names: the answer", "name", "Ada", "Grace"]
-    assert "evals: 2 pass, 1 new\n" in answer.out
+    assert "evals: 2 passed, 1 new\n" in answer.out
     assert "next: ktx eval shop/names --accept\n" in answer.err
 
 

@@ -173,7 +173,7 @@ def test_what_the_database_speaks_against_is_refused_and_its_repair_lands(
     assert "Nothing was saved, because the database check found these errors:" in refused
     assert "measure `total` of `orders`: wrong number of arguments" in refused
     assert "the grain of `orders` is customer_id, but 1 value occurs more than once, in 61 rows" in refused
-    assert "60 of 62 rows of `orders` (96.8 %) have a key that does not exist in `customers`" in refused
+    assert "60 of 62 rows of `orders` (96.8%) have a key that does not exist in `customers`" in refused
     (overlay,) = (company / "semantic-layer/shop").glob("*.yaml")
     assert overlay.read_text() == right
 

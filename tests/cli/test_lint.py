@@ -48,7 +48,7 @@ def test_what_has_no_description_alone_does_not_fail(ktx: Run, layer: Path) -> N
         "described\ttables\tcolumns\tmeasures\ttogether",
         "warehouse\t0.0% (0 of 1)\t50.0% (1 of 2)\tnone\t33.3% (1 of 3)",
     ]
-    assert lines[-1] == "findings: 3 info"
+    assert lines[-1] == "diagnostics: 3 info"
 
 
 @pytest.mark.parametrize(

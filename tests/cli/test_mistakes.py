@@ -144,7 +144,7 @@ MISTAKES: Final = {
             "support_sla",
             "joins:\n  - {to: orders, 'on': support_sla.customer_id = orders.id, relationship: many_to_one}\n",
         ),
-        ("120 of 120 rows of `support_sla` (100 %) have a key that does not exist in `orders`", "remove the join"),
+        ("120 of 120 rows of `support_sla` (100%) have a key that does not exist in `orders`", "remove the join"),
         layer("support_sla", "measures:\n  - {name: closing_hours, expr: avg(hours_to_close)}\n"),
         "support_sla.customer_id = orders.id",
     ),

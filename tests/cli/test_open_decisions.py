@@ -12,7 +12,7 @@ from tests.cli.conftest import Build, done
 from tests.subscription_project import OVERLAY, POINT, make
 
 Run = Callable[..., Any]
-EFFECT = "subscriptions.revenue differs by 25 %"
+EFFECT = "subscriptions.revenue differs by 25%"
 
 
 def _scanned(folder: Path) -> None:
@@ -74,7 +74,7 @@ def test_lint_names_measures_of_people_until_the_point_is_decided(ktx: Run, scan
     assert shown.code == 0, "a note fails no build"
     (line,) = [each for each in shown.out.splitlines() if "KTX346" in each]
     assert f"{OVERLAY}:5" in line
-    text = "`subscriptions.revenue` depends on 1 open decision: Do internal accounts count? It differs by 25 %."
+    text = "`subscriptions.revenue` depends on 1 open decision: Do internal accounts count? It differs by 25%."
     assert text in line
     assert "accounts.account_count" not in shown.out, "a proposed measure is nobody's definition yet"
     assert ktx("decide", POINT, "--as", "exclude").code == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import pytest
 from pyte.screens import Char
 
 from ktx_cli.testing.servers import PostgresServer
+from ktx_cli.warehouses.base import file_evidence
 from tests.cli.setup_terminal import ENTER, RENEWS, STANDS_FOR, Answers, Person, World
 from tests.cli.setup_terminal import SHOP as SHOP_TABLES
 from tests.cli.test_setup_terminal import FIRST_RUN
@@ -141,6 +143,8 @@ def ingest_first(session: Session) -> None:
 
 
 def ingest(session: Session) -> None:
+    while file_evidence([session.world.folder / "shop.sqlite"]) is None:  # a file that just changed is read again
+        time.sleep(0.1)
     session.run("ingest")
     session.run("ingest")
 

@@ -129,7 +129,7 @@ def test_a_valid_layer(ktx: Run, layer: Path) -> None:
     assert ktx("sl", "validate").out.splitlines() == [
         "sources: 2",
         "data checks: 6 passed, 0 failed, 0 skipped",
-        "problems: none",
+        "diagnostics: none",
     ]
 
 
@@ -159,14 +159,14 @@ def test_errors_have_their_place_and_exit_1(ktx: Run, layer: Path) -> None:
 )
 def test_problems_are_counted_in_words(measures: str, problems: str, ktx: Run, layer: Path) -> None:
     write(layer, "orders", f"name: orders\ntable: orders\ngrain: [id]\nmeasures:\n{measures}columns:\n{COUNTED}")
-    assert ktx("sl", "validate", "--no-data").out.splitlines()[-1] == f"problems: {problems}"
+    assert ktx("sl", "validate", "--no-data").out.splitlines()[-1] == f"diagnostics: {problems}"
 
 
 def test_warnings_exit_1_only_where_it_is_strict(ktx: Run, layer: Path) -> None:
     change(layer, "INSERT INTO orders VALUES (4, 9, NULL)")
     answer = ktx("sl", "validate")
     assert answer.code == 0
-    assert "1 of 4 rows of `orders` (25 %) have a key that does not exist in `customers`" in answer.out
+    assert "1 of 4 rows of `orders` (25%) have a key that does not exist in `customers`" in answer.out
     assert ktx("sl", "validate", "--strict").code == 1
     assert ktx("sl", "validate", "customers", "--strict").code == 0
 

@@ -21,9 +21,9 @@ __all__ = ["copies", "ktx", "work"]
 
 QUESTION = "open: Do internal accounts count?"
 VALUES = f"{QUESTION} subscriptions.revenue 2025-06: 400 or 300; decide with `ktx decide {POINT}`"
-SIZE = f"{QUESTION} subscriptions.revenue differs by 25 %; decide with `ktx decide {POINT}`"
+SIZE = f"{QUESTION} subscriptions.revenue differs by 25%; decide with `ktx decide {POINT}`"
 MASKED = (
-    "open: A convention about hidden data is undecided. subscriptions.revenue differs by 25 %; decide with `ktx decide`"
+    "open: A convention about hidden data is undecided. subscriptions.revenue differs by 25%; decide with `ktx decide`"
 )
 REVENUE = {"measures": ["subscriptions.revenue"]}
 VIEWS = """
@@ -175,12 +175,12 @@ BEHIND = f"{QUESTION} the effect is hidden because of row policies; decide with 
 
 @pytest.mark.parametrize("limited", sorted(LIMITS))
 def test_no_effect_of_rows_behind_a_policy_is_shown(served: Company, ktx: Run, limited: str) -> None:
-    """The effect was computed of all rows; 400 or 300, and 25 %, are of nobody's rows who may not see them all."""
+    """The effect was computed of all rows; 400 or 300, and 25%, are of nobody's rows who may not see them all."""
     path, text = LIMITS[limited]
     with (served.folder / path).open("a") as stream:
         stream.write(text)
     attributes = {"least": 3}
-    effects = ["400 or 300", "subscriptions.revenue differs"] + ["differs by", "25 %"] * (limited == "accounts")
+    effects = ["400 or 300", "subscriptions.revenue differs"] + ["differs by", "25%"] * (limited == "accounts")
     assert _notes(served, attributes=attributes) == [BEHIND]
     assert _notes(served, attributes=attributes, privacy=True) == [BEHIND]
     for tool, asked in ASKED:
@@ -246,7 +246,7 @@ def test_with_privacy_no_note_names_a_status(work: Path, copies: Callable[[Build
         assert "sl_query" in names[False] and "sql_execution" in names[False]
         if state == "open":
             assert _notes(company, privacy=True) == [
-                "open: The status of subscriptions is undecided. subscriptions.revenue differs by 25 %; "
+                "open: The status of subscriptions is undecided. subscriptions.revenue differs by 25%; "
                 f"decide with `ktx decide {STATE_ID}`"
             ]
             assert {"discover_data", "context_pack", "sl_read_source"} <= names[False]

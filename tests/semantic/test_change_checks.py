@@ -146,7 +146,7 @@ def measure(expr: str, more: str = "") -> str:
             "sqlite",
             join("id"),
             "dangling",
-            "40 of 40 rows of `orders` (100 %) have a key that does not exist in `customers`",
+            "40 of 40 rows of `orders` (100%) have a key that does not exist in `customers`",
         ),
         ("sqlite", join("customer_id", "one_to_one"), "cardinality", "10 values occur more than once, in 40 rows"),
         ("sqlite", join("customer_id"), "dangling", "4 of 40 rows"),

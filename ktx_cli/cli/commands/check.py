@@ -155,7 +155,7 @@ def _findings(
     from ktx_cli.jobs.check.lint.lint import all_rules
 
     lines = finding_lines(session, listed)
-    blocks: list[Block] = [Lines(tuple(lines))] if lines else []
+    blocks: list[Block] = [Lines(tuple(lines), hanging=True)] if lines else []
     counts = report.by_code()
     first = {each.code: session.shown_path(str(each.location)) for each in reversed(report.diagnostics)}
     rows = [(code, f"{counts[code]:,}", all_rules()[code].summary, first[code]) for code in sorted(only_counted)]
@@ -169,7 +169,7 @@ def _coverage(report: LintReport) -> list[Block]:
 
 
 def _facts(report: LintReport, more: int, *, summarized: bool) -> Fields:
-    facts = [("wiki pages", str(report.pages)), ("findings", counted(report.counts()))]
+    facts = [("wiki pages", str(report.pages)), ("diagnostics", counted(report.counts()))]
     option = "--verbose" if summarized else "--limit 0"
     return Fields((*facts, *([("not shown", f"{more:,}; {option} shows all")] if more else [])))
 
@@ -211,7 +211,7 @@ def _blocks(session: Session, found: Drift) -> list[Block]:
     changes = dict(found.diagnostics())
     verbose = session.settings.verbose
     lines = finding_lines(session, changes, lambda diagnostic: _uses(changes[diagnostic], verbose))
-    blocks += [Lines(tuple(lines))] if lines else []
+    blocks += [Lines(tuple(lines), hanging=True)] if lines else []
     counts = found.counts()
     summary = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
     compared = any(each.error is None for each in found.connections)
@@ -279,7 +279,7 @@ def _checked(session: Session, connection: str | None, *, github: bool, junit: s
     lines = finding_lines(session, findings)
     rows = tuple((each.check, each.status.value, each.summary) for each in report.checks)
     blocks: list[Block] = [Table(("check", "status", "result"), rows)]
-    blocks += [Lines(tuple(lines))] if lines else []
+    blocks += [Lines(tuple(lines), hanging=True)] if lines else []
     blocks.append(Fields((("diagnostics", counted(report.counts())),)))
     return Result(report.to_json(), blocks, report.error(), is_report=True)
 
@@ -371,11 +371,10 @@ def _eval_blocks(session: Session, report: EvalReport) -> Iterator[Block]:
         yield Table(("eval", "status", "ms"), tuple(rows))
     diagnostics = [diagnostic for each in report.results if (diagnostic := each.diagnostic) is not None]
     if diagnostics:
-        yield Lines(tuple(finding_lines(session, diagnostics)))
+        yield Lines(tuple(finding_lines(session, diagnostics)), hanging=True)
     for each in report.results:
         yield from _details(each, None if verbose else _SHOWN)
-    counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count) or "none"
-    facts = [("evals", counts), ("took", f"{report.seconds:.1f} s")]
+    facts = [("evals", report.summary), ("took", f"{report.seconds:.1f} s")]
     if report.tokens:
         price = "price unknown" if report.usd is None else f"${report.usd:.4f} at list prices"
         facts.append(("model usage", f"{report.tokens:,} tokens, {price}"))

@@ -15,7 +15,7 @@ from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session, combined, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.reports import IDS
-from ktx_cli.core import Command, KtxError, UsageError, picked
+from ktx_cli.core import Command, KtxError, UsageError, picked, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.connections import SourceCheck
@@ -107,7 +107,7 @@ def _verdict(answer: dict[str, Any]) -> str:
         return f"failed: {answer['error']['message']}"
     if "origin" in answer:
         return f"{answer['origin']}, {answer['latency_ms']} ms"
-    facts = [answer["server_version"], f"{answer['tables']} tables", f"{answer['latency_ms']} ms"]
+    facts = [answer["server_version"], plural(answer["tables"], "table"), f"{answer['latency_ms']} ms"]
     return ", ".join([*facts, *_role_facts(answer["can_write"], answer["privileges"])])
 
 

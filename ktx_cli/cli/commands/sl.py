@@ -546,12 +546,13 @@ def _validation_blocks(session: Session, found: Validation) -> list[Block]:
     if found.problems:
         from ktx_cli.cli.reports import finding_lines
 
-        blocks.append(Lines(tuple(finding_lines(session, (each for _, each in found.problems)))))
+        lines = finding_lines(session, (each for _, each in found.problems))
+        blocks.append(Lines(tuple(lines), hanging=True))
     facts = [("sources", str(len(found.sources)))]
     if found.checks:
         by_status = [sum(check.status == status for _, check in found.checks) for status in _STATUSES]
         facts.append(("data checks", ", ".join(f"{n} {s}" for n, s in zip(by_status, _STATUSES, strict=True))))
-    facts.append(("problems", counted(found.counts())))
+    facts.append(("diagnostics", counted(found.counts())))
     return [*blocks, Fields(tuple(facts))]
 
 
@@ -565,7 +566,7 @@ def _test_blocks(session: Session, report: TestReport) -> list[Block]:
 
     lines = finding_lines(session, report.diagnostics())
     counts = f"{len(report.results) - report.failed} passed, {report.failed} failed"
-    return [*([Lines(tuple(lines))] if lines else []), Fields((("tests", counts),))]
+    return [*([Lines(tuple(lines), hanging=True)] if lines else []), Fields((("tests", counts),))]
 
 
 ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "OSI"))

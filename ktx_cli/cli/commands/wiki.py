@@ -248,7 +248,7 @@ def _linted(session: Session, keys: Sequence[str]) -> Result:
         for each in done.findings
     )
     table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
-    facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
+    facts = (("pages", str(done.pages)), ("diagnostics", str(len(rows)) if rows else "none"))
     return Result(done.to_json(), [*table, Fields(facts)], done.error(), is_report=True)
 
 

@@ -253,13 +253,17 @@ class Drift(Record):
         uses = (use for change in changes for use in change.uses)
         direct = [use.part for use in uses if use.via is None and not use.part.scan and use.part.place is not None]
         edits = dict.fromkeys(f"{part.kind} {part.name} ({part.place})" for part in direct)
-        return Hint("edit {}; then: {}", listing(edits), ingest) if edits else ingest
+        return Hint("edit {}; then: {}", listing(edits, _NAMED), ingest) if edits else ingest
 
     def _partial(self, failed: Sequence[KtxError]) -> PartialError:
         message = f"compared with errors; skipped: {listing((error.message for error in failed), 3)}"
         left_out = [connection.connection for connection in self.connections if connection.error is not None]
         details = {**self.counts(), "left_out": left_out}
         return PartialError(message, hint=failed[0].hint, details=details)
+
+
+_NAMED: Final = 2
+"""Maximum number of definitions that the hint names; the report lists them all, each below its change."""
 
 
 def _failed(errors: Sequence[KtxError]) -> KtxError:

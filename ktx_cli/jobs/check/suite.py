@@ -108,9 +108,8 @@ class CheckReport(Record):
         broken = [check for check in self.checks if check.status is Status.ERROR]
         details = {"failed": failed, "not_run": [check.check for check in broken], "counts": self.counts()}
         if failed:
-            count = sum(each.fails for each in self.findings)
-            message = f"{listing(failed)} failed, with {plural(count, 'diagnostic')}"
-            hint = f"fix what is listed above, then run {' or '.join(f'`ktx {_SINGLE[name]}`' for name in failed)}"
+            message = f"{plural(len(failed), 'check')} failed: {listing(failed)}"
+            hint = f"fix what is listed above, then run `ktx {_SINGLE[failed[0]] if len(failed) == 1 else 'check'}`"
             return KtxError(message, hint=hint, details=details, code="check_failed")
         errors = [check.error for check in broken if check.error is not None]
         if not errors:
@@ -241,7 +240,7 @@ def _evals(request: CheckRequest) -> CheckOutcome:
     error = report.error()
     if error is not None and error.code != "evals_failed":
         raise error
-    summary = listing(f"{count:,} {status}" for status, count in report.counts.items() if count)
+    summary = report.summary
     diagnostics = [diagnostic for each in report.results if (diagnostic := each.diagnostic) is not None]
     return _outcome("evals", ((each, each.severity is Severity.ERROR) for each in diagnostics), summary)
 

@@ -66,7 +66,7 @@ def _database(context: CheckContext, connection: str, entry: Database) -> list[C
 
     check, config = _named(connection), context.loaded.config
     test = probe_connection(config, connection, project_dir=context.project_dir, environ=context.environ)
-    facts = f"{test.server_version}, {plural(test.tables, 'table')}, {test.latency_ms:.0f} ms"
+    facts = f"{test.server_version}, {plural(test.tables, 'table')}, {test.latency_ms:,.0f} ms"
     if test.closed:
         facts += f", without SELECT on {len(test.closed)} of them"
     gap = access_gap(connection, entry, test)
@@ -100,7 +100,7 @@ def _source(context: CheckContext, connection: str) -> list[CheckResult]:
     from ktx_cli.jobs.connections import check_source
 
     source = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
-    return [CheckResult(_named(connection), Level.OK, f"{source.origin}, {source.latency_ms:.0f} ms")]
+    return [CheckResult(_named(connection), Level.OK, f"{source.origin}, {source.latency_ms:,.0f} ms")]
 
 
 PROFILES = "profiles"

@@ -288,7 +288,8 @@ def verdict(diagnosis: Diagnosis, *, strict: bool) -> KtxError | None:
     failed = [finding for finding in diagnosis.findings if finding.level in wanted]
     if not failed:
         return None
-    message = f"{plural(len(failed), 'check')} failed: {listing(dict.fromkeys(f.check for f in failed))}"
+    names = dict.fromkeys(finding.check for finding in failed)
+    message = f"{plural(len(names), 'check')} failed: {listing(names)}"
     if all(f.level is Level.FAIL and f.concern in (Concern.SETUP, Concern.AUTH) for f in failed):
         return NotReadyError(message, hint=failed[0].hint)
     return KtxError(message, hint=failed[0].hint, code="checks_failed")

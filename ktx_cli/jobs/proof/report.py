@@ -361,12 +361,12 @@ class Conditions:
 
 def percent(share: float) -> str:
     """Format a share as a percentage: `12.5 %`."""
-    return f"{100 * share + 0.0:.1f} %".replace("-0.0 %", "0.0 %")
+    return f"{100 * share + 0.0:.1f}%".replace("-0.0%", "0.0%")
 
 
 def interval_text(interval: Interval) -> str:
-    """Format an estimate with its interval: `62.0 % (51.2 to 71.7)`."""
-    low, high = (percent(each).removesuffix(" %") for each in (interval.low, interval.high))
+    """Format an estimate with its interval: `62.0% (51.2 to 71.7)`."""
+    low, high = (percent(each).removesuffix("%") for each in (interval.low, interval.high))
     return f"{percent(interval.estimate)} ({low} to {high})"
 
 

@@ -166,7 +166,7 @@ def test_conditions() -> None:
     error = Conditions(0.0, 0.1).error(worse)
     assert error is not None
     assert (error.code, error.exit_code) == ("proof_failed", 1)
-    assert "lift" in error.message and "harm is 100.0 %" in error.message
+    assert "lift" in error.message and "harm is 100.0%" in error.message
     alone = report_of([attempt("context", "right", "q0")], questions=1)
     unchecked = Conditions(max_harm=0.1).error(alone)
     assert unchecked is not None and "cannot check the conditions" in unchecked.message
@@ -188,8 +188,8 @@ def test_a_report_survives_json() -> None:
 
 
 def test_texts() -> None:
-    assert percent(-0.00001) == "0.0 %"
-    assert interval_text(Interval(0.125, 0, 1)) == "12.5 % (0.0 to 100.0)"
+    assert percent(-0.00001) == "0.0%"
+    assert interval_text(Interval(0.125, 0, 1)) == "12.5% (0.0 to 100.0)"
 
 
 def test_a_file_keeps_what_stands_around_the_report() -> None:

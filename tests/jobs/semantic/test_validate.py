@@ -95,7 +95,7 @@ def test_of_one_to_many_the_dangling_rows_are_the_other_sides(shop: Any, edited:
     shop.run("INSERT INTO orders VALUES (4, 9, NULL, 1)")
     found = check(validated(shop), "dangling", "customers")
     assert found.counts == {"rows": 4, "null_keys": 0, "dangling": 1}
-    assert "1 of 4 rows of `orders` (25 %) have a key that does not exist in `customers`" in found.problems[0].message
+    assert "1 of 4 rows of `orders` (25%) have a key that does not exist in `customers`" in found.problems[0].message
 
 
 def test_the_constants_of_a_join_choose_the_rows_it_is_about(shop: Any, edited: Edit) -> None:

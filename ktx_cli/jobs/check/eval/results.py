@@ -429,6 +429,12 @@ class EvalReport(Record):
         return {status: sum(result.status == status for result in self.results) for status in STATUSES}
 
     @property
+    def summary(self) -> str:
+        """The number of cases by how they ended, such as `3 passed, 1 failed`; `none` without cases."""
+        counts = self.counts
+        return ", ".join(f"{counts[status]:,} {_WORDS[status]}" for status in STATUSES if counts[status]) or "none"
+
+    @property
     def tokens(self) -> int:
         """The total number of tokens."""
         return sum(result.taken.tokens for result in self.results if result.taken is not None)
@@ -457,7 +463,7 @@ class EvalReport(Record):
         if len(codes) == 1 and first is not None and first.exit_code in _ABOUT_THE_WAY:
             return first
         counts = self.counts
-        parts = [f"{counts[status]:,} {word}" for status, word in _WORDS.items() if counts[status]]
+        parts = [f"{counts[status]:,} {_WORDS[status]}" for status in STATUSES if status in WRONG and counts[status]]
         names = [result.case.name for result in wrong]
         return KtxError(
             f"{len(wrong):,} of {plural(len(self.results), 'eval')} did not pass: {', '.join(parts)}",
@@ -467,4 +473,11 @@ class EvalReport(Record):
         )
 
 
-_WORDS: Final = {"regress": "regressed", "fail": "failed", "error": "could not be run"}
+_WORDS: Final[Mapping[Status, str]] = {
+    "pass": "passed",
+    "regress": "regressed",
+    "fail": "failed",
+    "error": "could not be run",
+    "new": "new",
+    "skip": "skipped",
+}
