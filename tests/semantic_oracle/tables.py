@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,18 @@ def statements(engine: str, name: str, table: Table, schema: str | None = None) 
     """Return the statements that make and fill a table."""
     place = quoted(name) if schema is None else f"{quoted(schema)}.{quoted(name)}"
     columns = ", ".join(f"{quoted(column)} {_TYPES[engine].get(kind, kind)}" for column, kind in table.columns)
-    rows = ", ".join("(" + ", ".join(literal(engine, value) for value in row) + ")" for row in table.rows)
+    kinds = [kind for _, kind in table.columns]
+    rows = ", ".join("(" + ", ".join(map(stored, [engine] * len(kinds), kinds, row)) + ")" for row in table.rows)
     return [f"CREATE TABLE {place} ({columns})", *([f"INSERT INTO {place} VALUES {rows}"] if rows else [])]
+
+
+def stored(engine: str, kind: str, value: Any) -> str:
+    """Return a value as a column of a type has it: a boolean as a word in a text, a time as seconds in a number."""
+    if kind == "VARCHAR" and isinstance(value, bool):
+        return "'Y'" if value else "'n'"
+    if kind == "BIGINT" and isinstance(value, datetime):
+        return str(round(value.replace(tzinfo=UTC).timestamp()))
+    return literal(engine, value)
 
 
 def literal(engine: str, value: Any) -> str:
