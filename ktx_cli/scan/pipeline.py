@@ -448,10 +448,11 @@ def _with_stored_columns(
         return records
     with failures.stage(Stage.TYPES):
         old = restricted_columns(records.stored or {}, schema.tables)
+        failed = {each.table for each in failures.noted if each.stage is Stage.TYPES}
         seen = {
             (profile.ref, column.name)
             for profile in rows.profiles
-            if profile.unsampled is None
+            if profile.unsampled is None and profile.ref not in failed
             for column in profile.columns
             if column.filled and column.problem is None
         }

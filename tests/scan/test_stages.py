@@ -143,6 +143,8 @@ INJECTIONS = [
     Injection(Stage.COMPOSITES, "ktx_cli.scan.relationships.discovery.find_composites"),
     Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.composites._branch", "notes"),
     Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.discovery.find_branches"),
+    Injection(Stage.TYPES, "ktx_cli.scan.profile.values.recognize", "notes"),
+    Injection(Stage.TYPES, "ktx_cli.scan.pipeline.recognize_columns"),
     Injection(Stage.VALUES, "ktx_cli.scan.profile.values._lists", "orders"),
     Injection(Stage.STORE, "ktx_cli.scan.profile.store.save_values"),
     Injection(Stage.DIAGNOSTICS, "ktx_cli.scan.pipeline.unprofiled_warnings"),
