@@ -7,6 +7,12 @@ from dataclasses import replace
 
 from benchmarks.relationship_fixtures.concepts import Attribute, Entity, Form, Reference
 from benchmarks.relationship_fixtures.dice import Dice
+from benchmarks.relationship_fixtures.growth import (
+    with_authors,
+    with_extensions,
+    with_free_attributes,
+    with_kinds,
+)
 from benchmarks.relationship_fixtures.knobs import Knobs
 from benchmarks.relationship_fixtures.pools import listed
 from benchmarks.relationship_fixtures.sampling import STRAY
@@ -59,10 +65,14 @@ def with_features(dice: Dice, knobs: Knobs, entities: list[Entity]) -> list[Enti
         with_supertypes,
         with_junction_references,
         _with_lookups,
+        with_kinds,
+        with_free_attributes,
+        with_extensions,
         _with_history,
         with_more_attributes,
         _with_notes,
         _with_audit,
+        with_authors,
         _with_strays,
         _with_odd_tables,
         with_second_surrogates,

@@ -26,7 +26,11 @@ from ktx_cli.core.errors import UsageError
 ALL_KINDS = (*KINDS, "scale")
 """Every kind `generate` knows."""
 
-CORPUS_WEIGHTS = {"general": 10.0} | {kind: 1.0 for kind in KINDS if kind != "general"} | {"tiny": 2.0}
+CORPUS_WEIGHTS = (
+    {"general": 10.0}
+    | {kind: 1.0 for kind in KINDS if kind != "general"}
+    | {"tiny": 2.0, "application": 3.0, "few_rows": 4.0, "application_few_rows": 3.0}
+)
 """How often each kind is in a corpus."""
 
 

@@ -19,7 +19,12 @@ class Knobs:
     `entities`: least and most entity types. `rows`: the most rows all tables have together. `languages`, `keys`,
     `layouts`, `namings`: what is drawn, by weight. `role_share`: references that lose their key suffix.
     `orphan_share`: links with orphans. `mixed_share`: tables named in another style than the rest.
-    `sentinel_share`: databases that write 0 or a blank where others write NULL.
+    `sentinel_share`: databases that write 0 or a blank where others write NULL. `domains`: the only domains drawn from
+    (empty: any). `domain_count`: least and most domains. `few_rows`: tables as a demo or a new installation has them, 0
+    to 20 rows. `blank_share`: optional texts that are `''` instead of NULL. `constant_share`: attributes with one value.
+    `type_share`: masters whose kinds are a table. `free_attribute_share`: masters with a table of free attributes.
+    `extension_share`: masters with 1:1 tables beside them. `everywhere_share`: databases that note who made every row.
+    `prefix_share`: databases whose tables begin with the application's letters.
     """
 
     entities: tuple[int, int] = (5, 32)
@@ -51,10 +56,54 @@ class Knobs:
     wide_share: float = 0.3
     tiny: bool = False
     one_sequence: bool = False
+    domains: tuple[str, ...] = ()
+    domain_count: tuple[int, int] = (1, 1)
+    few_rows: bool = False
+    blank_share: float = 0.03
+    constant_share: float = 0.01
+    type_share: float = 0.03
+    free_attribute_share: float = 0.0
+    extension_share: float = 0.03
+    everywhere_share: float = 0.05
+    prefix_share: float = 0.03
 
 
 _FOREIGN = dict.fromkeys(("german", "spanish", "french", "portuguese", "italian", "dutch", "polish"), 1.0)
 _GENERAL = Knobs(languages={"english": 7.0} | dict.fromkeys(_FOREIGN, 0.3))
+
+_APPLICATION = replace(
+    _GENERAL,
+    entities=(20, 90),
+    domains=(
+        "content_management",
+        "genomics",
+        "health_records",
+        "media_catalogue",
+        "relations",
+        "resource_planning",
+    ),
+    layouts={"plain": 1.0},
+    languages={"english": 1.0},
+    type_share=0.15,
+    free_attribute_share=0.1,
+    extension_share=0.1,
+    everywhere_share=0.4,
+    prefix_share=0.4,
+    supertype_share=0.2,
+    blank_share=0.15,
+    constant_share=0.08,
+    empty_share=0.08,
+    copy_share=0.05,
+)
+_FEW_ROWS = {
+    "few_rows": True,
+    "rows": 5_000,
+    "blank_share": 0.3,
+    "constant_share": 0.25,
+    "everywhere_share": 0.4,
+    "empty_share": 0.0,
+    "copy_share": 0.03,
+}
 
 KINDS: Mapping[str, Knobs] = MappingProxyType(
     {
@@ -81,6 +130,9 @@ KINDS: Mapping[str, Knobs] = MappingProxyType(
         ),
         "scrambled": replace(_GENERAL, namings={"scrambled": 1.0}),
         "tiny": replace(_GENERAL, tiny=True, entities=(3, 10), rows=200),
+        "application": _APPLICATION,
+        "few_rows": replace(_GENERAL, entities=(8, 60), domain_count=(1, 4), **_FEW_ROWS),
+        "application_few_rows": replace(_APPLICATION, **_FEW_ROWS),
     }
 )
 """The kinds made from domains; `scale` is made by `scale.py`."""
@@ -90,6 +142,13 @@ def mixture(dice: Dice) -> Knobs:
     """Return the knobs of the general kind with its shares varied, so that no two corpora are the same recipe."""
     return replace(
         _GENERAL,
+        domain_count=dice.pick(((1, 1), (1, 1), (1, 2), (2, 3))),
+        type_share=dice.pick((0.0, 0.0, 0.1, 0.4)),
+        free_attribute_share=dice.pick((0.0, 0.0, 0.1)),
+        extension_share=dice.pick((0.0, 0.0, 0.1)),
+        everywhere_share=dice.pick((0.0, 0.0, 0.3)),
+        blank_share=dice.pick((0.0, 0.0, 0.1, 0.4)),
+        constant_share=dice.pick((0.0, 0.02, 0.1)),
         role_share=dice.pick((0.0, 0.05, 0.15, 0.4)),
         orphan_share=dice.pick((0.0, 0.0, 0.05, 0.2)),
         mixed_share=dice.pick((0.0, 0.0, 0.03, 0.2)),

@@ -17,6 +17,7 @@ from benchmarks.relationship_fixtures.tables import Column, Database, Table
 _QUALIFIED = {"name", "code", "number", "type", "status", "description", "date", "title", "kind", "amount"}
 _PLURALS = {"english": "s", "spanish": "s", "french": "s", "portuguese": "s", "dutch": "en", "german": "en"}
 _MODULES = ("crm", "fin", "hr", "inv", "core", "ops", "app", "mst", "trx", "sls", "erp", "cfg")
+_APPLICATIONS = ("qx", "nova", "wb", "mdx", "hr3", "bbs", "oz", "x2", "pz", "shop", "app", "cms", "ak", "jx")
 _SCHEMAS = ("Sales", "Production", "Person", "dbo", "core", "Finance", "ops", "public")
 
 
@@ -48,6 +49,7 @@ def _name_tables(namer: Namer, database: Database) -> None:
     taken: set[str] = set()
     module = namer.dice.sample(_MODULES, 3)
     schemas = namer.dice.sample(_SCHEMAS, 3)
+    application = namer.dice.pick(_APPLICATIONS)
     used: set[str] = set()
     headed = {link.parent for link in database.links if link.identifying and link.child.form is Form.LINE}
     for number, table in enumerate(database.tables):
@@ -56,7 +58,7 @@ def _name_tables(namer: Namer, database: Database) -> None:
         tokens = namer.tokens(words, replace(style, abbreviation="") if style.full_tables else style)
         if style.plural and tokens[-1][-1:] != "s":
             tokens[-1] = _plural(tokens[-1], style.language)
-        before = {"module": module[len(table.words) % 3], "code": f"{letters(table.words, 1)}{number:02d}"}
+        before = {"application": application, "module": module[len(table.words) % 3], "code": f"{letters(table.words, 1)}{number:02d}"}
         prefix = [before.get(style.table_prefix, style.table_prefix)] if style.table_prefix not in ("", "dot") else []
         layer = [table.prefix_words] if table.prefix_words else []
         name = namer.join([*(layer or prefix), *tokens], style.table_case, style)

@@ -8,10 +8,15 @@ from typing import Any
 
 from benchmarks.relationship_fixtures.concepts import Form
 from benchmarks.relationship_fixtures.dice import Dice
+from benchmarks.relationship_fixtures.growth import AUTHORS
 from benchmarks.relationship_fixtures.knobs import Knobs
 from benchmarks.relationship_fixtures.tables import Column, Link
 
 _SHAPES = {"skewed": 0.62, "few": 0.13, "clustered": 0.13, "once": 0.09, "constant": 0.03}
+_FEW_SHAPES = {"skewed": 0.45, "few": 0.2, "clustered": 0.1, "once": 0.05, "constant": 0.2}
+_ROOTS = ("root", "original", "main", "base")
+_ROOT_ROWS = 0.95
+"""The share of rows that are their own root."""
 _EXPONENTS = (0.0, 0.0, 0.6, 0.9, 1.2, 1.6)
 
 
@@ -22,7 +27,7 @@ def fill_link(dice: Dice, knobs: Knobs, link: Link, filled: set[Column]) -> None
     if len(shared) == len(link.columns):
         return
     if not link.shape:
-        link.shape = "tree" if link.child is link.parent else dice.weighted(_SHAPES)
+        link.shape = _shape(dice, knobs, link)
     if link.parent.size == 0 or (link.optional and dice.chance(knobs.null_column_share)):
         link.rows = [None] * count
     elif shared:
@@ -33,10 +38,20 @@ def fill_link(dice: Dice, knobs: Knobs, link: Link, filled: set[Column]) -> None
     write_columns(link, filled)
 
 
+def _shape(dice: Dice, knobs: Knobs, link: Link) -> str:
+    if link.child is link.parent:
+        return "roots" if link.role.split("_")[0] in _ROOTS else "tree"
+    if knobs.few_rows and link.columns[0].part == "reference" and link.role in AUTHORS:
+        return "constant" if dice.chance(0.7) else "few"
+    return dice.weighted(_FEW_SHAPES if knobs.few_rows else _SHAPES)
+
+
 def rows_of_parent(dice: Dice, link: Link, count: int) -> list[int | None]:
     """Return for each child row the row of its parent."""
     if link.shape == "tree":
         return _tree(dice, count, link.optional)
+    if link.shape == "roots":
+        return [row if dice.chance(_ROOT_ROWS) else dice.between(0, row) for row in range(count)]
     return list(spread(dice, link.shape, link.parent.size, count))
 
 
@@ -46,7 +61,7 @@ def spread(dice: Dice, shape: str, parents: int, count: int) -> list[int]:
         picked = dice.sample(range(parents), count)
         return sorted(picked) if dice.chance(0.7) else picked
     if shape == "constant":
-        return [dice.between(0, parents - 1)] * count
+        return [0 if dice.chance(0.5) else dice.between(0, parents - 1)] * count
     pool = list(range(parents))
     if shape == "clustered":
         return sorted(dice.many(pool, count))
@@ -90,7 +105,7 @@ def _within_groups(dice: Dice, link: Link, shared: Sequence[int]) -> list[int | 
 
 def _blank(dice: Dice, link: Link) -> None:
     """Set some optional references to none."""
-    if not link.optional or link.shape == "tree" or link.child.form is Form.SUB:
+    if not link.optional or link.shape in ("tree", "roots") or link.child.form is Form.SUB:
         return
     share = dice.pick((0.0, 0.05, 0.2, 0.5, 0.8, 0.95))
     draw = dice.unit

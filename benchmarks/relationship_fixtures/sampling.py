@@ -19,7 +19,9 @@ _STRAYS_KEPT = 0.25
 
 def sample_entities(dice: Dice, knobs: Knobs) -> tuple[tuple[str, ...], list[Entity]]:
     """Return the names of the domains drawn from and the entities, every reference of theirs among them."""
-    domains = dice.sample(all_domains(), 2 if dice.chance(_TWO_DOMAINS) else 1)
+    known = [domain for domain in all_domains() if not knobs.domains or domain.name in knobs.domains]
+    least, most = knobs.domain_count
+    domains = dice.sample(known, dice.between(least, most) if most > 1 else 2 if dice.chance(_TWO_DOMAINS) else 1)
     wanted = dice.around(*knobs.entities)
     entities: dict[str, Entity] = {}
     for domain in domains:

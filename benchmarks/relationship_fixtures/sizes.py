@@ -18,6 +18,18 @@ _RANGES = {
     Form.LOG: (40, 15_000),
 }
 _TINY = (2, 14)
+_FEW = {
+    Form.LOOKUP: (0.05, 20),
+    Form.MASTER: (0.3, 10),
+    Form.DOC: (0.5, 20),
+    Form.LINE: (0.5, 20),
+    Form.SLOT: (0.5, 20),
+    Form.LINK: (0.4, 20),
+    Form.SUB: (0.3, 8),
+    Form.LOG: (0.5, 20),
+}
+"""Of a database with few rows: the share of tables without any, and the most rows of the others."""
+_ONE_ROW = 0.2
 _LARGE = (11_000, 24_000)
 _LEAST = 3
 
@@ -29,7 +41,7 @@ def set_sizes(dice: Dice, knobs: Knobs, database: Database) -> None:
         table.size = _size(dice, knobs, table, scale)
     _cut_to(knobs.rows, database)
     events = [table for table in database.tables if table.form in (Form.LOG, Form.DOC)]
-    if events and not knobs.tiny and knobs.rows >= 2 * _LARGE[0] and dice.chance(0.3):
+    if events and not knobs.tiny and not knobs.few_rows and knobs.rows >= 2 * _LARGE[0] and dice.chance(0.3):
         dice.pick(events).size = dice.between(*_LARGE)
     for table in database.tables:
         if dice.chance(knobs.empty_share):
@@ -39,6 +51,9 @@ def set_sizes(dice: Dice, knobs: Knobs, database: Database) -> None:
 def _size(dice: Dice, knobs: Knobs, table: Table, scale: float) -> int:
     if knobs.tiny:
         return dice.between(*_TINY)
+    if knobs.few_rows:
+        empty, most = _FEW[table.form]
+        return 0 if dice.chance(empty * scale) else 1 if dice.chance(_ONE_ROW) else dice.between(1, most)
     low, high = _RANGES[table.form]
     if table.form is Form.LOOKUP:
         return dice.around(low, 250 if dice.chance(0.1) else high // 2)

@@ -126,7 +126,9 @@ def sample_style(dice: Dice, knobs: Knobs, layout: str, language: str | None = N
         else "",
         table_prefix=dice.weighted(
             {"": 0.7, "tbl": 0.06, "t": 0.04, "tb": 0.01, "module": 0.11, "dot": 0.04, "code": 0.04}
-        ),
+        )
+        if not dice.chance(knobs.prefix_share)
+        else "application",
         own_prefix=dice.weighted({"": 0.9, "own": 0.05, "parent": 0.05}),
         qualify=dice.chance(0.2),
         bare_roles=knobs.role_share * dice.pick((0.3, 1.0, 1.5)),

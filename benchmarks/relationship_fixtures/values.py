@@ -84,6 +84,8 @@ class ValueMaker:
         for column in table.columns:
             if column not in filled:
                 self.fill_column(table, column, filled)
+                if self.dice.chance(self.knobs.constant_share * (3 if column.kind == "flag" else 1)):
+                    column.values = column.values[:1] * len(column.values)
                 if column.optional:
                     self._blank(column)
 
@@ -93,9 +95,11 @@ class ValueMaker:
         filled.add(column)
 
     def _blank(self, column: Column) -> None:
-        share = 1.0 if self.dice.chance(self.knobs.null_column_share) else self.dice.pick((0.0, 0.1, 0.3, 0.7))
-        draw = self.dice.unit
-        column.values = [None if draw() < share else value for value in column.values]
+        blank = self.dice.chance(self.knobs.blank_share) and any(isinstance(value, str) for value in column.values)
+        rare = self.knobs.null_column_share if not blank else max(0.3, self.knobs.null_column_share)
+        share = 1.0 if self.dice.chance(rare) else self.dice.pick((0.0, 0.1, 0.3, 0.7))
+        draw, absent = self.dice.unit, "" if blank else None
+        column.values = [absent if draw() < share else value for value in column.values]
 
     def _values(self, table: Table, kind: str) -> list[Any]:
         if kind in _WHOLE:
