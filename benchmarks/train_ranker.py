@@ -52,7 +52,7 @@ FALLING = {
     "rank",
 }
 FOLDS = 5
-MORE = {"role_named": 2.5, "tiny": 2.5}
+MORE = {"role_named": 2.5, "tiny": 2.5, "few_rows": 5.0, "application_few_rows": 4.0}
 """Kinds of which the training set has more than a corpus."""
 TREES = {"max_iter": 90, "learning_rate": 0.13, "max_depth": 5, "min_samples_leaf": 40, "l2_regularization": 5.0}
 ROWLESS_TREES = {**TREES, "max_iter": 30}

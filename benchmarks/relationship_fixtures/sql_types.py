@@ -17,6 +17,11 @@ _FLAVOURS: Mapping[str, tuple[str, str, str, str, str, str, str]] = {
     "oracle": ("NUMBER(10)", "NUMBER(19)", "NUMBER(12,2)", "NUMBER", "VARCHAR2({})", "DATE", "TIMESTAMP"),
 }
 _WHOLE, _BIG, _DECIMAL, _FLOAT, _TEXT, _DATE, _STAMP = range(7)
+_WHOLE_KINDS = frozenset(
+    "serial global big line sequence position slot_year quantity count small rating score year month duration counter"
+    " stray_number".split()
+)
+"""The kinds whose columns are whole numbers even where a table has no rows."""
 _LOOSE = 0.04
 
 
@@ -36,6 +41,8 @@ def set_types(dice: Dice, database: Database) -> None:
 
 def _type_of(column: Column, types: tuple[str, ...]) -> str:
     value = next((value for value in column.values if value is not None), None)
+    if value is None and column.kind in _WHOLE_KINDS:
+        return types[_BIG if column.kind in ("big", "global") else _WHOLE]
     if isinstance(value, int):
         return types[_BIG] if abs(value) > 2**31 else types[_WHOLE]
     if isinstance(value, float):

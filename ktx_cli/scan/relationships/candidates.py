@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError
 from ktx_cli.scan.profile.profiler import SparedTableError, comparable, fold_of
-from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, marks
+from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, is_blank, marks
 from ktx_cli.scan.relationships.ranker import ColumnFeatures, Competition, candidate_features, key_coverage
 from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
@@ -39,7 +39,7 @@ SENTINELS: Final = frozenset(
 def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
     """Compare a column with a key whose rows are all in the sample."""
     mine, theirs = child.counts, key.counts
-    rows = child.profile.filled
+    rows = child.filled
     if mine.keys() <= theirs.keys():
         return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
     lost = mine.keys() - theirs.keys()
@@ -49,7 +49,7 @@ def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
         rows -= mine[sentinel]
         lost = lost - {sentinel}
     missing = sum(mine[value] for value in lost)
-    sentinel_rows = child.profile.filled - rows
+    sentinel_rows = child.filled - rows
     return Overlap(rows, missing, hits + len(lost), hits, child.table.complete, sentinel, sentinel_rows)
 
 
@@ -134,11 +134,17 @@ class Prober:
 
 
 def check_in_database(
-    connector: Connector, child: Table, columns: Sequence[str], parent: Table, keys: Sequence[str], sentinel: Any = None
+    connector: Connector,
+    child: Table,
+    columns: Sequence[str],
+    parent: Table,
+    keys: Sequence[str],
+    sentinel: Any = None,
+    blank: Sequence[str] = (),
 ) -> Check:
     """Count the child's rows with a value in all columns, and those of them without a parent.
 
-    `sentinel`: a value that counts as NULL. Raises `SourceError`, also if the columns cannot be compared.
+    `sentinel`: a value that counts as NULL. `blank`: the columns whose blank texts count as NULL. Raises `SourceError`, also if the columns cannot be compared.
     """
     dialect = connector.dialect
     own = [f"c.{quote(column, dialect)}" for column in columns]
@@ -146,6 +152,7 @@ def check_in_database(
     given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
     if sentinel is not None:
         given += "".join(f" AND {mine} <> {value_list([sentinel], dialect)}" for mine in own)
+    given += "".join(f" AND trim(c.{quote(column, dialect)}) <> ''" for column in blank)
     mark = _unused(keys)
     # ClickHouse fills a row without a match with zeros rather than NULL; the mark is 1 only in a match.
     statement = (
@@ -415,7 +422,7 @@ def _repeats_key(candidate: Candidate) -> bool:
     mine, keys = values.get(candidate.child.name), values.get(candidate.key.name)
     if not mine or not keys:
         return False
-    filled = [(value, key) for value, key in zip(mine, keys, strict=True) if value is not None]
+    filled = [(value, key) for value, key in zip(mine, keys, strict=True) if value is not None and not is_blank(value)]
     return bool(filled) and sum(value == key for value, key in filled) > 0.9 * len(filled)
 
 
@@ -425,7 +432,7 @@ def _is_copy(candidate: Candidate) -> bool:
     if (
         one.table.ref.name != other.table.ref.name
         or candidate.child.name != candidate.key.name
-        or not candidate.child.profile.unique
+        or not candidate.child.without_repeats
     ):
         return False
     mine, theirs = ({column.name for column in table.columns} for table in (one, other))

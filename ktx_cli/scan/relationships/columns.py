@@ -20,6 +20,7 @@ from ktx_cli.scan.relationships.names import (
     local_key_words,
     own_prefix,
     phrase_alike,
+    stem,
     string_prefix,
     table_words,
     tokens,
@@ -37,6 +38,12 @@ OWN_TABLE_MATCH = 0.8
 
 MIN_OTHER_KEY_MATCH = 0.7
 """The minimum match of a column's name with a key other than the likeliest of its table."""
+
+WHOLE_CONTEXT = 0.97
+"""The match of `type` in the table `area` with the table `area_type`."""
+
+PART_OF_CONTEXT = 0.9
+"""The match of `type` in the table `sales_area` with the table `area_type`."""
 
 MOST_TABLES = 12
 """The maximum number of tables that one name may refer to."""
@@ -71,6 +78,10 @@ class NameIndex:
                 self._by_word[word].add(table.number)
         for word in self._by_word:
             self._by_letter[word[0]].append(word)
+        self._by_name: dict[str, list[int]] = defaultdict(list)
+        for table in tables:
+            if len(table.words) > 1:
+                self._by_name[_stemmed(table.words)].append(table.number)
         self._by_parts: dict[tuple[str, ...], list[ColumnFacts]] = defaultdict(list)
         self._keys: dict[int, list[ColumnFacts]] = defaultdict(list)
         for key in keys:
@@ -87,7 +98,8 @@ class NameIndex:
 
     def parents(self, child: ColumnFacts) -> Mapping[ColumnFacts, NameMatch]:
         """Return the keys that the column's name refers to, and how well it matches them."""
-        if _may_name_own_table(child) or child in self._keys.get(child.table.number, ()):
+        in_context = self._in_context(child)
+        if in_context or _may_name_own_table(child) or child in self._keys.get(child.table.number, ()):
             return self._find_parents(child)
         spelling = (child.parts, child.base, child.keyed)
         known = self._parents.get(spelling)
@@ -124,11 +136,28 @@ class NameIndex:
         return NameMatch(self.tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
 
     def tables_of(self, child: ColumnFacts) -> dict[int, float]:
-        """Return the tables that a column may refer to, including its own if it is named as a parent or manager."""
+        """Return the tables that a column may refer to, including its own if it is named as a parent or manager.
+
+        A column is also read with its table's words: `type` of the table `area` refers to `area_type`.
+        """
         tables = self.tables(child.base)
+        in_context = self._in_context(child)
+        if in_context:
+            tables = {**tables, **{at: max(match, tables.get(at, 0.0)) for at, match in in_context.items()}}
         if not _may_name_own_table(child):
             return tables
         return {**tables, child.table.number: max(OWN_TABLE_MATCH, tables.get(child.table.number, 0.0))}
+
+    def _in_context(self, child: ColumnFacts) -> dict[int, float]:
+        """Return table number -> how well its name matches the column's words after words of the column's own table."""
+        if not child.base:
+            return {}
+        found: dict[int, float] = {}
+        for match, name in _contexts(child.table.words, child.base):
+            for number in self._by_name.get(name, ()):
+                if number != child.table.number:
+                    found[number] = max(match, found.get(number, 0.0))
+        return found
 
     def tables(self, base: tuple[str, ...]) -> dict[int, float]:
         """Return table number -> how well words match its name, best matches only."""
@@ -153,6 +182,26 @@ class NameIndex:
             near = [other for other in self._by_letter.get(word[:1], ()) if alike(word, other) > 0]
             known = self._words[word] = {number for other in near for number in self._by_word[other]}
         return known
+
+
+@functools.lru_cache(maxsize=100_000)
+def _contexts(table: tuple[str, ...], base: tuple[str, ...]) -> tuple[tuple[float, str], ...]:
+    """Return the names that a column's words give with words of its table before them, and how well each matches.
+
+    Words that both have count once: `concept_attribute` and `attribute_type` give `concept_attribute_type`.
+    """
+    shared = max(size for size in range(min(len(table), len(base)) + 1) if table[len(table) - size :] == base[:size])
+    rest = base[shared:]
+    if not rest:
+        return ()
+    found = [(WHOLE_CONTEXT, _stemmed(table + rest))]
+    found += [(PART_OF_CONTEXT, _stemmed(table[start:] + rest)) for start in range(1, len(table) - shared)]
+    found += [(PART_OF_CONTEXT, _stemmed(table[:end] + base)) for end in range(1, len(table) - shared)]
+    return tuple(found)
+
+
+def _stemmed(name: Iterable[str]) -> str:
+    return "".join(map(stem, name))
 
 
 def _may_name_own_table(child: ColumnFacts) -> bool:
@@ -242,7 +291,7 @@ _DECLARED = {SemanticType.NUMBER: Family.INTEGER, SemanticType.STRING: Family.TE
 class ColumnFacts:
     """One column. `counts`: value -> rows of the sample, empty if the values cannot be compared.
 
-    `parts`: the words of its name; `joined`: the same without separators. `base`: the words that do not mean a key;
+    A blank text is not a value: it is missing from `counts`, and `blanks` is the number of rows with one. `parts`: the words of its name; `joined`: the same without separators. `base`: the words that do not mean a key;
     `keyed`: whether there is one that does (`id`, `code`).
     """
 
@@ -256,6 +305,7 @@ class ColumnFacts:
     base: tuple[str, ...]
     keyed: bool
     joined: str
+    blanks: int = 0
 
     @property
     def name(self) -> str:
@@ -273,9 +323,24 @@ class ColumnFacts:
         return not self.counts
 
     @property
+    def filled(self) -> int:
+        """The number of rows of the sample with a value."""
+        return self.profile.filled - self.blanks
+
+    @property
+    def nulls(self) -> int:
+        """The number of rows of the sample without a value: NULL or blank."""
+        return self.profile.nulls + self.blanks
+
+    @property
+    def without_repeats(self) -> bool:
+        """Whether the sample has values and none of them repeats."""
+        return 0 < self.distinct == self.filled if self.blanks else self.profile.unique
+
+    @property
     def unique(self) -> bool:
         """Whether every row of the sample has a different value."""
-        return self.profile.unique and self.profile.nulls == 0
+        return self.without_repeats and self.nulls == 0
 
     def has_word(self, kind: str) -> bool:
         """Return whether its name has a word of a kind (`measure`, `flag` ...)."""
@@ -395,10 +460,18 @@ def _table(
         base, keyed = key_base(parts, local)
         counts = sampled.counts.get(column.name, {})
         family = _family(column, profile)
+        blanks = sum(count for value, count in counts.items() if is_blank(value)) if family is Family.TEXT else 0
+        if blanks:
+            counts = {value: count for value, count in counts.items() if not is_blank(value)}
         facts.columns.append(
-            ColumnFacts(facts, column, profile, counts, position, family, parts, base, keyed, "".join(parts))
+            ColumnFacts(facts, column, profile, counts, position, family, parts, base, keyed, "".join(parts), blanks)
         )
     return facts
+
+
+def is_blank(value: Any) -> bool:
+    """Return whether a value is an empty text or one of spaces, which programs write for "no value"."""
+    return isinstance(value, str) and not value.strip()
 
 
 def _family(column: Column, profile: ColumnProfile) -> Family:

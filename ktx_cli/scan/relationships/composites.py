@@ -11,7 +11,7 @@ from math import log10, prod
 from types import MappingProxyType
 from typing import Any
 
-from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, Family, NameIndex, TableFacts, key_alike
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, Family, NameIndex, TableFacts, is_blank, key_alike
 from ktx_cli.scan.relationships.hints import Ends
 from ktx_cli.scan.relationships.keys import counts_rows, own_name
 from ktx_cli.scan.relationships.names import phrase_alike, stem, tokens
@@ -221,7 +221,7 @@ class _Search:
     def _checked(self, child: Columns, key: Columns, likenesses: Sequence[Likeness]) -> CompositeCandidate | None:
         if _is_declared(child):
             return None
-        child_rows = [row for row in _tuples(child) if None not in row]
+        child_rows = _filled_rows(child)
         key_rows = set(_tuples(key))
         if not child_rows or not key_rows:
             return None
@@ -256,7 +256,7 @@ class _Search:
             likeness(own, member, self.refers, self.names) or Likeness.WEAK
             for own, member in zip(child, key, strict=True)
         ]
-        child_rows = [row for row in _tuples(child) if None not in row]
+        child_rows = _filled_rows(child)
         check = self._check(child, key, child_rows, set(_tuples(key))) if child_rows else None
         believed = None if check is None or check.violations > MAX_VIOLATIONS else check
         probability = with_hints(_probability(believed, child_rows, key, likenesses), sources)
@@ -325,6 +325,11 @@ def _is_declared(child: Columns) -> bool:
 def _tuples(columns: Sequence[ColumnFacts]) -> list[tuple[Any, ...]]:
     values = columns[0].table.sampled.values
     return list(zip(*(values[column.name] for column in columns), strict=True))
+
+
+def _filled_rows(columns: Sequence[ColumnFacts]) -> list[tuple[Any, ...]]:
+    """Return the rows with a value in every column."""
+    return [row for row in _tuples(columns) if None not in row and not any(map(is_blank, row))]
 
 
 def _improbability(child_rows: set[Any], key: Sequence[ColumnFacts]) -> float:
@@ -407,14 +412,14 @@ def _is_discriminator(column: ColumnFacts) -> bool:
     return (
         column.family in (Family.TEXT, Family.INTEGER)
         and 1 <= column.distinct <= MOST_TYPES
-        and not column.profile.unique
+        and not column.without_repeats
         and column.has_word("discriminator")
     )
 
 
 def _belongs(child: ColumnFacts, discriminator: ColumnFacts) -> bool:
     """Return whether both names have a common prefix (`owner_id`, `owner_type`), or the discriminator is `type`."""
-    if child.family not in (Family.INTEGER, Family.TEXT) or child.profile.unique:
+    if child.family not in (Family.INTEGER, Family.TEXT) or child.without_repeats:
         return False
     first = [part for part in discriminator.parts if part not in ("type", "kind", "class", "name", "typ", "tipo")]
     if set(child.parts) & set(first):
@@ -428,7 +433,7 @@ def _branches(
     values = child.table.sampled.values
     groups: dict[Any, list[Any]] = defaultdict(list)
     for kind, value in zip(values[discriminator.name], values[child.name], strict=True):
-        if kind is not None and value is not None:
+        if kind is not None and value is not None and not is_blank(kind) and not is_blank(value):
             groups[kind].append(value)
     found = []
     for kind, group in groups.items():

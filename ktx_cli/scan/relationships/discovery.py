@@ -103,7 +103,8 @@ class RowChecks:
             self.queries += 1
         child_names, key_names = [column.name for column in columns], [key.name for key in keys]
         try:
-            return check_in_database(self.connector, child.table, child_names, parent.table, key_names, sentinel)
+            blank = [column.name for column in columns if column.blanks]
+            return check_in_database(self.connector, child.table, child_names, parent.table, key_names, sentinel, blank)
         except SourceError as error:
             self._note(f"could not check {', '.join(map(str, columns))} -> {parent.table.ref}", error)
             return None
@@ -632,7 +633,7 @@ def _sentinel_text(candidate: Candidate) -> str:
     """Return the value that counts as NULL and how many rows have it: ` except 99999 (1,000 rows)`."""
     if candidate.overlap is None or candidate.overlap.sentinel is None:
         return ""
-    sentinel, rows, sample = candidate.overlap.sentinel, candidate.overlap.sentinel_rows, candidate.child.profile.filled
+    sentinel, rows, sample = candidate.overlap.sentinel, candidate.overlap.sentinel_rows, candidate.child.filled
     value = f'"{sentinel.strip().lower()}"' if isinstance(sentinel, str) else f"{sentinel}"
     share = f"{rows * 1000 // sample / 10:g}% of the sample"
     many = f"{rows:,} {'row' if rows == 1 else 'rows'}" if candidate.child.table.complete else share

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, Final
 
 from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, Family, NameIndex, TableFacts, originals
-from ktx_cli.scan.relationships.names import phrase_alike, word_set, words
+from ktx_cli.scan.relationships.names import concepts, phrase_alike, word_set, words
 from ktx_cli.scan.relationships.record import KeyChoice
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 
@@ -24,6 +24,15 @@ WIDEST_KEY = 4
 
 MAX_MEMBERS = 10
 """The number of a table's columns that are tried as parts of a composite key."""
+
+SHARED_BY_TABLES = 4
+"""From this number of tables on, a name belongs to no table in particular."""
+
+SHARED_NAME_PENALTY = 1.6
+"""What a column whose name many tables share loses as a key."""
+
+FEW_ROWS = 30
+"""In a table with fewer rows, columns that do not repeat do not show what identifies a row; names do."""
 
 FEWEST_GROUPS = 3
 """The number of groups in which integers have to count the rows to be line numbers."""
@@ -74,8 +83,8 @@ def own_name(column: ColumnFacts) -> float:
 
 def key_score(column: ColumnFacts) -> float:
     """Return how plausible a unique column is as the primary key, from its name, type, position and values."""
-    profile = column.profile
-    score = 2.2 * own_name(column)
+    profile, own = column.profile, own_name(column)
+    score = 2.2 * own
     score += 0.9 if column.position == 0 else 0.3 if column.position == 1 else 0.0
     score += _FAMILY_SCORES[column.family]
     if column.family is Family.INTEGER and column.counts:
@@ -87,9 +96,19 @@ def key_score(column: ColumnFacts) -> float:
         score -= 0.8 if longest > 40 else 0.0
         score -= 0.8 if any(" " in str(value) for value, _ in profile.top) else 0.0
     for kind, weight in _WORD_PENALTIES:
-        score -= weight if column.base and column.has_word(kind) else 0.0
-    score -= 1.5 if profile.nulls else 0.0
-    return score
+        score -= weight if column.base and own < CLEAR_OWN_NAME and column.has_word(kind) else 0.0
+    score -= 1.5 if column.nulls else 0.0
+    return score - (SHARED_NAME_PENALTY if _has_shared_name(column) else 0.0)
+
+
+def _has_shared_name(column: ColumnFacts) -> bool:
+    """Return whether many tables have a column of this name that means a key or a person: `created_by`, `import_key`.
+
+    Such a column is the same reference everywhere, and no table's own key, even if a few rows do not repeat it.
+    """
+    if not column.base or column.table.spread.get(column.joined, 1) < SHARED_BY_TABLES or own_name(column) >= 0.75:
+        return False
+    return column.keyed or "person" in concepts(column.base)
 
 
 def unique_columns(table: TableFacts) -> list[ColumnFacts]:
@@ -98,8 +117,8 @@ def unique_columns(table: TableFacts) -> list[ColumnFacts]:
         column
         for column in table.columns
         if column.family is not Family.OTHER
-        and column.profile.unique
-        and column.profile.nulls <= 0.2 * column.profile.rows
+        and column.without_repeats
+        and column.nulls <= 0.2 * column.profile.rows
     ]
     return sorted(found, key=lambda column: (-key_score(column), column.position))
 
@@ -190,7 +209,7 @@ def is_unique(group: Sequence[ColumnFacts], rows: int) -> bool:
 
 def _can_be_member(column: ColumnFacts) -> bool:
     profile = column.profile
-    return column.family is not Family.OTHER and profile.nulls == 0 and column.distinct > 1 and not profile.unique
+    return column.family is not Family.OTHER and profile.nulls == 0 and column.distinct > 1 and not column.without_repeats
 
 
 def _is_dense(column: ColumnFacts) -> bool:
@@ -208,6 +227,7 @@ def _aliases(name: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tu
     if len(name) > 1:
         found.append((name[:-1], 0.9 if name[-1] in _HEADS else 0.5))
         found.append((name[-1:], 0.8))
+        found += [(name[start:], 0.95) for start in range(1, len(name) - 1)]
     return tuple(found)
 
 
@@ -280,6 +300,12 @@ NON_KEY_PENALTY = 1.0
 
 MIN_EXPECTED_REPEATS = 2.0
 """A set with fewer `expected_repeats` is unique by accident."""
+
+NAMED_SET_SCORE = 2.0
+"""The score of a set that only its names make the key, in a table with few rows."""
+
+REFERENCE_PENALTY = 1.6
+"""What a reference loses as the key of its own table."""
 
 MIN_SCORE = 0.3
 """A unique column with a lower score is unique by accident."""
@@ -380,7 +406,7 @@ def _choose(
         return KeyChoice(table.table.primary_key, declared=True, alternates=alternates)
     if table.sampled.profile.rows == 0:
         return _by_name(table, names)
-    options = _options(table, columns, refers, incoming)
+    options = _options(table, columns, refers, incoming, names)
     options.sort(key=lambda option: -option[0])
     if not any(len(group) == 1 and score >= MIN_SCORE for score, group in options):
         options = [*_period_keys(table, refers), *options]
@@ -418,14 +444,19 @@ def _options(
     columns: Sequence[ColumnFacts],
     refers: Mapping[ColumnFacts, Candidate],
     incoming: Mapping[ColumnFacts, float],
+    names: NameIndex,
 ) -> list[tuple[float, tuple[ColumnFacts, ...]]]:
     options: list[tuple[float, tuple[ColumnFacts, ...]]] = []
+    rows = table.sampled.profile.rows
+    named = _named_set(table, names) if rows < FEW_ROWS else ()
     for column in columns:
-        if column.profile.nulls:
+        if column.nulls:
             continue
         score = key_score(column) + 1.2 * min(2.0, incoming.get(column, 0.0))
-        score -= 1.6 if column in refers else 0.0
+        score -= REFERENCE_PENALTY if column in refers or (column in named and not counts_rows(column)) else 0.0
         options.append((score, (column,)))
+    if named and not any(column.nulls for column in named) and is_unique(named, rows):
+        options.append((NAMED_SET_SCORE, named))
     junction = _junction(table, refers)
     if junction is not None and not any(column in columns and column not in refers for column in table.columns):
         options.append((3.0, junction))
@@ -530,17 +561,45 @@ def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Candidate]) -> tup
 
 
 def _by_name(table: TableFacts, names: NameIndex) -> KeyChoice | None:
-    """Choose the key of a table without rows: the leading key columns if they name other tables, else the first."""
+    """Choose the key of a table without rows by names alone: the table's own number, else its leading references."""
+    own = [column for column in table.columns if column.keyed and own_name(column) >= CLEAR_OWN_NAME]
+    if own:
+        return KeyChoice((own[0].name,), False, 0.6, confirmed=False)
+    group = _named_set(table, names)
+    if group:
+        return KeyChoice(tuple(column.name for column in group), False, 0.5, confirmed=False)
+    first = next((column for column in table.columns[:1] if column.keyed and not column.has_word("text")), None)
+    return None if first is None else KeyChoice((first.name,), False, 0.5, confirmed=False)
+
+
+def _named_set(table: TableFacts, names: NameIndex) -> tuple[ColumnFacts, ...]:
+    """Return the set that identifies the rows by its names: references and a line number, or two or three references.
+
+    The references are those to tables that the table's own name mentions, or the leading columns.
+    """
+    references = [column for column in table.columns if column.keyed and _names_other_table(column, names)]
+    mentioned = [column for column in references if _is_mentioned(column)]
+    numbers = [column for column in table.columns if counts_rows(column) and column not in references]
+    if numbers and references and max(numbers[0].position, references[0].position) <= 2:
+        return tuple(sorted((references[0], numbers[0]), key=lambda column: column.position))
+    if len(mentioned) >= 2:
+        return tuple(mentioned[:3])
     leading = []
-    for column in table.columns:
-        if not column.keyed or column.has_word("text"):
+    for column in table.columns[:3]:
+        if column not in references:
             break
         leading.append(column)
-    if not leading:
-        return None
-    if 2 <= len(leading) <= 3 and all(_names_other_table(column, names) for column in leading[:1]):
-        return KeyChoice(tuple(column.name for column in leading), False, 0.5, confirmed=False)
-    return KeyChoice((leading[0].name,), False, 0.6, confirmed=False)
+    return tuple(leading) if len(leading) >= 2 and len(table.columns) <= len(leading) + 4 else ()
+
+
+def _is_mentioned(column: ColumnFacts) -> bool:
+    """Return whether a table's name contains the words of a column: `user_id` in `user_role`."""
+    words, base = column.table.words, column.base
+    return bool(base) and any(
+        phrase_alike(base[-size:], words[start : start + size]) >= 0.8
+        for size in range(1, len(base) + 1)
+        for start in range(len(words) - size + 1)
+    )
 
 
 def _names_other_table(column: ColumnFacts, names: NameIndex) -> bool:

@@ -126,7 +126,7 @@ def candidate_features(
         "span": span,
         "low_skew": low_skew,
         "distinct": log10(1 + child.distinct),
-        "child_unique": float(child.profile.unique),
+        "child_unique": float(child.without_repeats),
         "child_key": of_child.key_score if child.unique else -3.0,
         "child_own_name": of_child.own_name if of_child.own_name >= name.table else 0.0,
         "parent_dense": float(of_key.dense),
@@ -134,7 +134,7 @@ def candidate_features(
         "chance": _improbability(child, key, of_child, of_key),
         "rivals": log2(1 + competition.rivals),
         "coverage_rank": float(min(competition.coverage_rank, 9)),
-        "nulls": child.profile.nulls / max(1, child.profile.rows),
+        "nulls": child.nulls / max(1, child.profile.rows),
         "same_type": float(of_child.native_type == of_key.native_type),
         "rows_ratio": max(-3.0, min(5.0, log10((1 + child.table.rows) / (1 + of_key.rows)))),
         "parent_rows": log10(1 + of_key.rows),
@@ -147,14 +147,14 @@ def candidate_features(
         "clear_name": min(name.best, of_key.own_name),
         "other_references": float(min(competition.other_references, 4)),
         "child_dense": float(of_child.dense),
-        "distinct_share": child.distinct / max(1, child.profile.filled),
+        "distinct_share": child.distinct / max(1, child.filled),
     }
     return [values[name] for name in FEATURES]
 
 
 def key_coverage(child: ColumnFacts, overlap: Overlap, rows: int) -> float:
     """Return the share of a key's values that a column has, from 0 to 1; an estimate if only some were looked up."""
-    total = child.table.rows if child.profile.unique else child.distinct
+    total = child.table.rows if child.without_repeats else child.distinct
     found = overlap.hits / max(1, overlap.distinct) * total if overlap.distinct < total else overlap.hits
     return min(1.0, found / max(1, rows))
 
