@@ -7,12 +7,7 @@ from dataclasses import replace
 
 from benchmarks.relationship_fixtures.concepts import Attribute, Entity, Form, Reference
 from benchmarks.relationship_fixtures.dice import Dice
-from benchmarks.relationship_fixtures.growth import (
-    with_authors,
-    with_extensions,
-    with_free_attributes,
-    with_kinds,
-)
+from benchmarks.relationship_fixtures.growth import with_authors, with_extensions, with_free_attributes, with_kinds
 from benchmarks.relationship_fixtures.knobs import Knobs
 from benchmarks.relationship_fixtures.pools import listed
 from benchmarks.relationship_fixtures.sampling import STRAY

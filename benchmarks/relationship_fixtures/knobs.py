@@ -19,8 +19,8 @@ class Knobs:
     `entities`: least and most entity types. `rows`: the most rows all tables have together. `languages`, `keys`,
     `layouts`, `namings`: what is drawn, by weight. `role_share`: references that lose their key suffix.
     `orphan_share`: links with orphans. `mixed_share`: tables named in another style than the rest.
-    `sentinel_share`: databases that write 0 or a blank where others write NULL. `domains`: the only domains drawn from
-    (empty: any). `domain_count`: least and most domains. `few_rows`: tables as a demo or a new installation has them, 0
+    `sentinel_share`: databases that write 0 or a blank where others write NULL. `applications`: the domains of large
+    applications are drawn from. `domain_count`: least and most domains. `few_rows`: tables as a demo or a new installation has them, 0
     to 20 rows. `blank_share`: optional texts that are `''` instead of NULL. `constant_share`: attributes with one value.
     `type_share`: masters whose kinds are a table. `free_attribute_share`: masters with a table of free attributes.
     `extension_share`: masters with 1:1 tables beside them. `everywhere_share`: databases that note who made every row.
@@ -56,7 +56,7 @@ class Knobs:
     wide_share: float = 0.3
     tiny: bool = False
     one_sequence: bool = False
-    domains: tuple[str, ...] = ()
+    applications: bool = False
     domain_count: tuple[int, int] = (1, 1)
     few_rows: bool = False
     blank_share: float = 0.03
@@ -74,14 +74,7 @@ _GENERAL = Knobs(languages={"english": 7.0} | dict.fromkeys(_FOREIGN, 0.3))
 _APPLICATION = replace(
     _GENERAL,
     entities=(20, 90),
-    domains=(
-        "content_management",
-        "genomics",
-        "health_records",
-        "media_catalogue",
-        "relations",
-        "resource_planning",
-    ),
+    applications=True,
     layouts={"plain": 1.0},
     languages={"english": 1.0},
     type_share=0.15,

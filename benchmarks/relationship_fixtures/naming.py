@@ -58,7 +58,11 @@ def _name_tables(namer: Namer, database: Database) -> None:
         tokens = namer.tokens(words, replace(style, abbreviation="") if style.full_tables else style)
         if style.plural and tokens[-1][-1:] != "s":
             tokens[-1] = _plural(tokens[-1], style.language)
-        before = {"application": application, "module": module[len(table.words) % 3], "code": f"{letters(table.words, 1)}{number:02d}"}
+        before = {
+            "application": application,
+            "module": module[len(table.words) % 3],
+            "code": f"{letters(table.words, 1)}{number:02d}",
+        }
         prefix = [before.get(style.table_prefix, style.table_prefix)] if style.table_prefix not in ("", "dot") else []
         layer = [table.prefix_words] if table.prefix_words else []
         name = namer.join([*(layer or prefix), *tokens], style.table_case, style)

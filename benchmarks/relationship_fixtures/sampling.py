@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchmarks.relationship_fixtures.concepts import Attribute, Entity, Form
 from benchmarks.relationship_fixtures.dice import Dice
-from benchmarks.relationship_fixtures.domains import all_domains
+from benchmarks.relationship_fixtures.domains import all_domains, application_domains
 from benchmarks.relationship_fixtures.knobs import Knobs
 
 STRAY = "stray"
@@ -19,7 +19,7 @@ _STRAYS_KEPT = 0.25
 
 def sample_entities(dice: Dice, knobs: Knobs) -> tuple[tuple[str, ...], list[Entity]]:
     """Return the names of the domains drawn from and the entities, every reference of theirs among them."""
-    known = [domain for domain in all_domains() if not knobs.domains or domain.name in knobs.domains]
+    known = application_domains() if knobs.applications else all_domains()
     least, most = knobs.domain_count
     domains = dice.sample(known, dice.between(least, most) if most > 1 else 2 if dice.chance(_TWO_DOMAINS) else 1)
     wanted = dice.around(*knobs.entities)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.relationship_fixtures.dice import Dice
-from benchmarks.relationship_fixtures.domains import all_domains
+from benchmarks.relationship_fixtures.domains import all_domains, application_domains
 from benchmarks.relationship_fixtures.kinds_of_values import kind_of
 from benchmarks.relationship_fixtures.knobs import KINDS
 from benchmarks.relationship_fixtures.namer import Namer, pattern_tokens, unique
@@ -155,3 +155,6 @@ def test_domains_are_many_and_whole() -> None:
     domains = all_domains()
     assert len(domains) >= 25
     assert all(8 <= len(domain.entities) <= 40 for domain in domains)
+    applications = application_domains()
+    assert len(applications) >= 6
+    assert all(40 <= len(domain.entities) <= 100 for domain in applications)

@@ -465,6 +465,7 @@ def _set_group_features(
     meant = sum(candidate.name_match.meaning for candidate in group)
     clear = any(_is_clear(candidate) for candidate in group)
     for candidate, share in zip(group, shares, strict=True):
+        candidate.rivals = rivals - (candidate.overlap is not None and candidate.overlap.violations <= 0.02)
         if clear and _is_hopeless(candidate):
             continue
         best = candidate.name_match.best

@@ -513,8 +513,9 @@ class Candidate:
     """A column and a key that it may refer to. `overlap` is None if there are no values to compare, or they were not
     compared.
 
-    `out_of_time`: they were not compared because the time limit was reached. `features`: in the order of the ranker's
-    `FEATURES`. `log_odds`: the score of the ranker's first pass.
+    `rivals`: the number of other keys that contain the column's values. `out_of_time`: the values were not compared
+    because the time limit was reached. `features`: in the order of the ranker's `FEATURES`. `log_odds`: the score of
+    the ranker's first pass.
     """
 
     child: ColumnFacts
@@ -525,6 +526,7 @@ class Candidate:
     features: list[float] = field(default_factory=list)
     probability: float = 0.0
     log_odds: float = 0.0
+    rivals: int = 0
     out_of_time: bool = False
 
     @property

@@ -11,9 +11,18 @@ from math import log10, prod
 from types import MappingProxyType
 from typing import Any
 
-from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, Family, NameIndex, TableFacts, is_blank, key_alike
+from ktx_cli.scan.relationships.candidates import CLEAR_NAME
+from ktx_cli.scan.relationships.columns import (
+    Candidate,
+    ColumnFacts,
+    Family,
+    NameIndex,
+    TableFacts,
+    is_blank,
+    key_alike,
+)
 from ktx_cli.scan.relationships.hints import Ends
-from ktx_cli.scan.relationships.keys import counts_rows, own_name
+from ktx_cli.scan.relationships.keys import counts_rows, is_period, own_name
 from ktx_cli.scan.relationships.names import phrase_alike, stem, tokens
 from ktx_cli.scan.relationships.ranker import composite_probability, with_hints
 from ktx_cli.scan.relationships.record import Check, KeyChoice
@@ -232,6 +241,8 @@ class _Search:
                 if _is_named(likenesses)
                 else None
             )
+        if not self._is_entity(key) and not _mentions(child, key):
+            return None
         nameless = any(
             each is Likeness.WEAK and not member.base and not counts_rows(member)
             for member, each in zip(key, likenesses, strict=True)
@@ -242,6 +253,14 @@ class _Search:
             return None
         probability = _probability(check, child_rows, key, likenesses)
         return CompositeCandidate(child, key, check, probability, self._implied(child, key))
+
+    def _is_entity(self, key: Columns) -> bool:
+        """Return whether rows with this key are things that others refer to: a column of it identifies or counts them.
+
+        Links between tables, histories and dated rows are not: their columns refer elsewhere, or are points in time.
+        """
+        own = [column for column in key if column not in self.refers and not is_period(column)]
+        return bool(own) and not any(is_period(column) for column in key)
 
     def _is_own_key(self, child: Sequence[ColumnFacts]) -> bool:
         """Return whether columns are their own table's key: `id` within a tenant is numbered alike in every table."""
@@ -274,7 +293,9 @@ class _Search:
         return tuple(
             refers[own]
             for own, member in zip(child, key, strict=True)
-            if own in refers and refers[own].key in (member, refers[member].key if member in refers else member)
+            if own in refers
+            and refers[own].name_match.best < CLEAR_NAME
+            and refers[own].key in (member, refers[member].key if member in refers else member)
         )
 
     def _without_shared(
@@ -310,6 +331,16 @@ def _probability(
 ) -> float:
     improbability = 0.0 if check is None else _improbability(set(child_rows), key)
     return composite_probability(check, improbability, named=_is_named(likenesses), weak=Likeness.WEAK in likenesses)
+
+
+def _mentions(child: Columns, key: Columns) -> bool:
+    """Return whether the child's table or a column of it names the parent's table, beyond the key's own names."""
+    words, name = child[0].table.words, key[0].table.words
+    inside = any(
+        phrase_alike(words[start : start + len(name)], name) >= SAME_NAME for start in range(len(words) - len(name) + 1)
+    )
+    pairs = zip(child, key, strict=True)
+    return inside or any(_is_prefixed(own, member) or _is_called_after(own, member) for own, member in pairs)
 
 
 def _is_named(likenesses: Sequence[Likeness]) -> bool:
@@ -440,6 +471,8 @@ def _branches(
         branch = _branch(child, discriminator, kind, group, by_table, names)
         if branch is not None:
             found.append(branch)
+    if not any(branch.name_match for branch in found):
+        return []  # Values that name no table do not discriminate.
     alone = len(groups) == 1 and all(branch.name_match >= CLEAR_VALUE_MATCH for branch in found)
     return found if alone or len({branch.key.table.number for branch in found}) >= 2 else []
 

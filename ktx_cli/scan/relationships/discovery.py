@@ -13,7 +13,9 @@ from ktx_cli.core import SourceError, monotonic, plural
 from ktx_cli.project import Relationships
 from ktx_cli.scan.profile.profiler import SampledTable, SparedTableError
 from ktx_cli.scan.relationships.candidates import (
+    CLEAR_NAME,
     EXACT_ROWS,
+    FAINT_NAME,
     Prober,
     check_in_database,
     find_candidates,
@@ -199,7 +201,12 @@ class Inference:
             composites = find_composites(self.facts.tables, keys, accepted, names, check_rows, hints.several)
         branches: list[PolymorphicBranch] = []
         with self.failures.stage(Stage.POLYMORPHIC):
-            branches = find_branches(self.facts.tables, uniques.keys, names, self.failures)
+            clear = {candidate.child for candidate in accepted if candidate.name_match.best >= CLEAR_NAME}
+            branches = [
+                branch
+                for branch in find_branches(self.facts.tables, uniques.keys, names, self.failures)
+                if branch.child not in clear
+            ]
         relationships = self._relationships(candidates, resolution, checks, composites, branches, set(uniques.keys))
         with self.failures.stage(Stage.RELATIONSHIPS):
             relationships += self._of_views(keys, names)
@@ -298,10 +305,11 @@ class Inference:
         if self._is_unchecked(candidate):
             return Status.REVIEW
         status = status_of(candidate.probability, check, self.settings, empty=candidate.empty)
-        # A calendar has every date, and a parent without rows confirms nothing.
+        # A calendar has every date, a parent without rows confirms nothing, and one or two values fit many keys.
         doubtful = candidate.only_orphans or (
             candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
         )
+        doubtful = doubtful or bool(candidate.rivals and says_nothing(candidate))
         return Status.REVIEW if doubtful and status is Status.ACCEPTED else status
 
     def _is_unchecked(self, candidate: Candidate) -> bool:
@@ -483,6 +491,9 @@ def _leads_back(candidate: Candidate, chosen: Mapping[ColumnFacts, Candidate]) -
     return False
 
 
+FEW_VALUES = 2
+"""A column with at most this many distinct values fits many keys, so that only its name can decide."""
+
 MAX_VIOLATIONS = 0.08
 """A relationship with a larger share of rows without a parent needs review."""
 
@@ -613,7 +624,16 @@ def _cardinality(columns: tuple[ColumnFacts, ...]) -> Cardinality:
 def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
     """Return the reason of a relationship: the evidence for it and against it."""
     unproven = ", so rows cannot confirm the join" if status is Status.REVIEW and candidate.empty else ""
+    if status is Status.REVIEW and candidate.rivals and says_nothing(candidate):
+        values = "value" if candidate.child.distinct == 1 else "different values"
+        unproven = f", but {candidate.child.distinct} {values} also fit {plural(candidate.rivals, 'other key')}"
     return f"{_name_text(candidate)}; {_values_text(candidate, check)}{unproven}."
+
+
+def says_nothing(candidate: Candidate) -> bool:
+    """Return whether neither the name nor the values of a column tell one key from others: at most two values."""
+    named = candidate.name_match.best >= FAINT_NAME or candidate.name_match.meaning
+    return not named and candidate.child.distinct <= FEW_VALUES and not candidate.sources - {"names", "values"}
 
 
 def qualified_name(column: ColumnFacts) -> str:

@@ -116,9 +116,7 @@ def unique_columns(table: TableFacts) -> list[ColumnFacts]:
     found = [
         column
         for column in table.columns
-        if column.family is not Family.OTHER
-        and column.without_repeats
-        and column.nulls <= 0.2 * column.profile.rows
+        if column.family is not Family.OTHER and column.without_repeats and column.nulls <= 0.2 * column.profile.rows
     ]
     return sorted(found, key=lambda column: (-key_score(column), column.position))
 
@@ -209,7 +207,9 @@ def is_unique(group: Sequence[ColumnFacts], rows: int) -> bool:
 
 def _can_be_member(column: ColumnFacts) -> bool:
     profile = column.profile
-    return column.family is not Family.OTHER and profile.nulls == 0 and column.distinct > 1 and not column.without_repeats
+    return (
+        column.family is not Family.OTHER and profile.nulls == 0 and column.distinct > 1 and not column.without_repeats
+    )
 
 
 def _is_dense(column: ColumnFacts) -> bool:
