@@ -25,7 +25,7 @@ from ktx_cli.scan.relationships.candidates import (
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import HintSource, JoinHints, hints_of
-from ktx_cli.scan.relationships.keys import UniqueColumns, choose_keys, find_unique_columns, own_name
+from ktx_cli.scan.relationships.keys import EXTENSIONS, UniqueColumns, choose_keys, find_unique_columns, own_name
 from ktx_cli.scan.relationships.ranker import Ranker, branch_probability, load_ranker, score_candidates, shared_words
 from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
 from ktx_cli.scan.stages import STRICT, Failures, Stage
@@ -327,6 +327,9 @@ def _declared(facts: DatabaseFacts) -> set[ColumnFacts]:
     }
 
 
+MAX_ROOT_GAP = 0.5
+"""The table whose key an extension shares wins over the extension if its probability is not lower by more than this."""
+
 CLOSE_PROBABILITIES = 0.12
 """If the probabilities of parents differ by less, the nearest parent wins."""
 
@@ -347,8 +350,14 @@ def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolution:
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_child[candidate.child].append(candidate)
-    best = {child: _in_own_schema(max(group, key=_rank), group) for child, group in by_child.items()}
     resolution = Resolution([])
+    for candidate in _to_extensions(by_child):
+        by_child[candidate.child].remove(candidate)
+        owner = f"`{qualified_name(candidate.child)}`"
+        resolution.losers[candidate] = f"`{qualified_name(candidate.key)}` extends {owner}, so the join leads there."
+    by_child = {child: group for child, group in by_child.items() if group}
+    best = {child: _in_own_schema(max(group, key=_rank), group) for child, group in by_child.items()}
+    best |= {child: _root(best[child], by_child[child], best) for child in by_child}
     for child, group in by_child.items():
         winner = _nearest(best[child], group, best)
         resolution.winners.append(winner)
@@ -384,6 +393,41 @@ def _in_own_schema(winner: Candidate, group: Sequence[Candidate]) -> Candidate:
         and _violations(candidate) <= _violations(winner) + 0.001
     ]
     return namesakes[0] if namesakes else winner
+
+
+def _to_extensions(by_child: Mapping[ColumnFacts, Sequence[Candidate]]) -> set[Candidate]:
+    """Return the candidates that make a table refer to its own extension, of two tables with the same keys.
+
+    The extension refers to the table whose number the key is, by its name, and not the other way around.
+    """
+    found = set()
+    for group in by_child.values():
+        for candidate in group:
+            back = [each for each in by_child.get(candidate.key, ()) if each.key is candidate.child]
+            equal = bool(back) and max(_violations(candidate), _violations(back[0])) == 0
+            if equal and _is_extension(candidate.key, candidate.child):
+                found.add(candidate)
+    return found
+
+
+def _is_extension(key: ColumnFacts, other: ColumnFacts) -> bool:
+    """Return whether a key is less its own table's than the other is."""
+    mine, theirs = own_name(key), own_name(other)
+    tails = [column.table.words[-1] in EXTENSIONS for column in (key, other)]
+    return theirs > mine if tails[0] == tails[1] else tails[0]
+
+
+def _root(winner: Candidate, group: Sequence[Candidate], best: Mapping[ColumnFacts, Candidate]) -> Candidate:
+    """Return the table whose key an extension shares, unless the child names the extension or covers all of it."""
+    for _ in range(len(group)):
+        above = best.get(winner.key)
+        if above is None or above.probability < 0.5 or above.child is above.key:
+            return winner
+        root = next((each for each in group if each.key is above.key), None)
+        if root is None or root.probability < winner.probability - MAX_ROOT_GAP or _closeness(winner) > _closeness(root):
+            return winner
+        winner = root
+    return winner
 
 
 def _nearest(winner: Candidate, group: Sequence[Candidate], best: Mapping[ColumnFacts, Candidate]) -> Candidate:

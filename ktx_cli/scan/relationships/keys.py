@@ -225,15 +225,21 @@ def _aliases(name: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tu
     """Return the words that a key may use for its table, with weights: `order` for `order header` and `sales order`."""
     found = [(each, 1.0) for each in dict.fromkeys((name, numbered))]
     if len(name) > 1:
-        found.append((name[:-1], 0.9 if name[-1] in _HEADS else 0.5))
+        found.append((name[:-1], 0.9 if name[-1] in _HEADS else 0.6 if name[-1] in EXTENSIONS else 0.5))
         found.append((name[-1:], 0.8))
         found += [(name[start:], 0.95) for start in range(1, len(name) - 1)]
     return tuple(found)
 
 
 _HEADS = words("discriminator") | frozenset(
-    {"header", "hdr", "head", "kopf", "info", "detail", "details", "record", "list", "entry", "profile", "main"}
+    {"header", "hdr", "head", "kopf", "record", "list", "entry", "main"}
 )
+
+EXTENSIONS: Final = word_set(
+    "info infos information detail details profile meta metadata data ext extra extension setting settings stat stats"
+    " statistic statistics description text summary image photo picture"
+)
+"""Last words of tables that extend the rows of another table one to one: `product_detail`."""
 
 
 FEWEST_TENANT_KEYS = 3
