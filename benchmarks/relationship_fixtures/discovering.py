@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.relationship_fixtures.scoring import Answer
 from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference
-from ktx_cli.warehouses.port import ConnectionSpec, Connector, DatabaseSchema, Scope, Table
+from ktx_cli.warehouses.port import ConnectionSpec, Connector, DatabaseSchema, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.registry import connect
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
             schema = hidden(schema, primary_keys or {})
         started = time.perf_counter()
         found = discover_database(connector, schema, Scan())
-        return _answer(found, time.perf_counter() - started)
+        views = {table.ref for table in schema.tables if table.kind is TableKind.VIEW}
+        return _answer(found, views, time.perf_counter() - started)
 
 
 def discover_database(
@@ -74,8 +75,9 @@ def _hidden(table: Table, primary_keys: Mapping[str, tuple[str, ...]]) -> Table:
     return replace(table, primary_key=key, foreign_keys=(), unique_keys=(), indexes=())
 
 
-def _answer(found: Any, seconds: float) -> Answer:
-    links = [(_reference(each), each) for each in found.relationships]
+def _answer(found: Any, views: Set[TableRef], seconds: float) -> Answer:
+    """Return what was found between tables: a view has no foreign keys, and its joins are no part of an answer."""
+    links = [(_reference(each), each) for each in found.relationships if each.child not in views]
     keys = (PrimaryKey(ref.name, tuple(columns)) for ref, columns in found.primary_keys.items() if columns)
     return Answer(
         frozenset(keys),

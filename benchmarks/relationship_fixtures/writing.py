@@ -85,6 +85,7 @@ def truth_of(database: Database) -> Truth:
     scored = [link for link in database.links if link.scored]
     links = list(dict.fromkeys(_reference(link) for link in scored))
     optional = {_reference(link) for link in database.links if not link.scored} | set(_of_views(database))
+    optional |= set(_implied(database))
     least = _FEWEST_TELLING if database.notes.get("naming") == "scrambled" else 1
     silent = {_reference(link) for link in scored if not _tells(link, least)}
     if database.notes.get("scrambled") == INDEPENDENT:
@@ -95,6 +96,17 @@ def truth_of(database: Database) -> Truth:
 
 def _reference(link: Link) -> Reference:
     return Reference(link.child.name, names(link.columns), link.parent.name, names(link.parent_columns))
+
+
+def _implied(database: Database) -> Iterator[Reference]:
+    """Yield what single columns of a composite link refer to through its parent: true, and no key of their own."""
+    for link in database.links:
+        pairs = zip(link.columns, link.parent_columns, strict=True) if len(link.columns) > 1 else ()
+        for column, target in pairs:
+            for onward in database.links_of(link.parent):
+                if onward.columns == (target,):
+                    single = ((column.name,), onward.parent.name, names(onward.parent_columns))
+                    yield Reference(link.child.name, *single)
 
 
 def _of_views(database: Database) -> Iterator[Reference]:

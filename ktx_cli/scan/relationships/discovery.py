@@ -25,7 +25,7 @@ from ktx_cli.scan.relationships.candidates import (
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import HintSource, JoinHints, hints_of
-from ktx_cli.scan.relationships.keys import EXTENSIONS, UniqueColumns, choose_keys, find_unique_columns, own_name
+from ktx_cli.scan.relationships.keys import EXTENSIONS, UniqueColumns, choose_keys, find_unique_columns, is_dense, own_name
 from ktx_cli.scan.relationships.ranker import Ranker, branch_probability, load_ranker, score_candidates, shared_words
 from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
 from ktx_cli.scan.stages import STRICT, Failures, Stage
@@ -309,7 +309,7 @@ class Inference:
         doubtful = candidate.only_orphans or (
             candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
         )
-        doubtful = doubtful or bool(candidate.rivals and says_nothing(candidate))
+        doubtful = doubtful or bool(candidate.rivals and says_nothing(candidate)) or is_own_number(candidate)
         return Status.REVIEW if doubtful and status is Status.ACCEPTED else status
 
     def _is_unchecked(self, candidate: Candidate) -> bool:
@@ -533,6 +533,20 @@ def _leads_back(candidate: Candidate, chosen: Mapping[ColumnFacts, Candidate]) -
             return False
         column = chosen[column].key
     return False
+
+
+def is_own_number(candidate: Candidate) -> bool:
+    """Return whether a column is the number of its own table by its name, and few or consecutive values say nothing
+    else.
+
+    Such numbers are in every larger key. A subtype's key has gaps, or the parent's name.
+    """
+    child, own = candidate.child, own_name(candidate.child)
+    if own < 0.6 or not child.unique or candidate.sources - {"names", "values"}:
+        return False
+    if candidate.name_match.table > own + 0.05 or own_name(candidate.key) > own + 0.15:
+        return False
+    return child.distinct < SURE_ROWS or (child.family is Family.INTEGER and is_dense(child))
 
 
 FEW_VALUES = 2

@@ -75,7 +75,15 @@ def own_name(column: ColumnFacts) -> float:
         return 0.0
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
-    alike = max([weight * phrase_alike(column.base, each) for each, weight in _aliases(table.words, table.numbered)])
+    base = column.base
+    alike = max(
+        [
+            weight * phrase_alike(base, each)
+            for each, weight in _aliases(table.words, table.numbered)
+            if len(each) <= len(base) or each[: len(base)] != base  # `film` is no abbreviation of `film_category`.
+        ],
+        default=0.0,
+    )
     if alike >= 0.5:
         return alike * (1.0 if column.keyed else 0.8)
     return 0.4 if column.keyed else 0.0
@@ -88,7 +96,7 @@ def key_score(column: ColumnFacts) -> float:
     score += 0.9 if column.position == 0 else 0.3 if column.position == 1 else 0.0
     score += _FAMILY_SCORES[column.family]
     if column.family is Family.INTEGER and column.counts:
-        score += 0.4 if _is_dense(column) else 0.0
+        score += 0.4 if is_dense(column) else 0.0
         score -= 1.0 if profile.minimum < 0 else 0.0
     if column.family is Family.TEXT and column.counts:
         longest = profile.longest or 0
@@ -212,7 +220,7 @@ def _can_be_member(column: ColumnFacts) -> bool:
     )
 
 
-def _is_dense(column: ColumnFacts) -> bool:
+def is_dense(column: ColumnFacts) -> bool:
     """Return whether integers follow each other with few gaps, as generated numbers do."""
     profile = column.profile
     width = int(profile.maximum) - int(profile.minimum) + 1
@@ -583,13 +591,16 @@ def _named_set(table: TableFacts, names: NameIndex) -> tuple[ColumnFacts, ...]:
 
     The references are those to tables that the table's own name mentions, or the leading columns.
     """
-    references = [column for column in table.columns if column.keyed and _names_other_table(column, names)]
+    comparable = [column for column in table.columns if column.family is not Family.OTHER]
+    references = [column for column in comparable if _names_other_table(column, names)]
     mentioned = [column for column in references if _is_mentioned(column)]
     numbers = [column for column in table.columns if counts_rows(column) and column not in references]
     if numbers and references and max(numbers[0].position, references[0].position) <= 2:
         return tuple(sorted((references[0], numbers[0]), key=lambda column: column.position))
     if len(mentioned) >= 2:
         return tuple(mentioned[:3])
+    if references[:1] == table.columns[:1] and len(table.columns) == 2 and not table.columns[1].has_word("text"):
+        return tuple(table.columns)
     leading = []
     for column in table.columns[:3]:
         if column not in references:
@@ -609,7 +620,10 @@ def _is_mentioned(column: ColumnFacts) -> bool:
 
 
 def _names_other_table(column: ColumnFacts, names: NameIndex) -> bool:
-    return any(number != column.table.number and score >= 0.6 for number, score in names.tables(column.base).items())
+    if not column.keyed and any(column.has_word(kind) for kind in ("text", "measure", "time", "flag")):
+        return False
+    least = 0.6 if column.keyed else 0.75
+    return any(number != column.table.number and score >= least for number, score in names.tables(column.base).items())
 
 
 def _declared(table: TableFacts) -> list[ColumnFacts]:
