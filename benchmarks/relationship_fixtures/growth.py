@@ -42,14 +42,15 @@ def with_kinds(dice: Dice, knobs: Knobs, entities: list[Entity]) -> list[Entity]
     word, bare = dice.pick(_KINDS), dice.chance(0.5)
     for entity in entities:
         name = f"{entity.name}_{word}"
-        kinds = [reference for reference in entity.references if reference.target == name]
-        if entity.form in (Form.MASTER, Form.DOC) and not kinds and name not in taken:
-            if dice.chance(knobs.type_share) and not any(a.name == word for a in entity.attributes):
-                own = (Reference("parent", name, True),) if dice.chance(0.3) else ()
-                added.append(Entity(name, Form.LOOKUP, (Attribute("name", "label"),), own))
-                role = word if bare else name
-                entity = replace(entity, references=(*entity.references, Reference(role, name, dice.chance(0.5))))
-                taken.add(name)
+        kinds: list[object] = [reference for reference in entity.references if reference.target == name]
+        kinds += [attribute for attribute in entity.attributes if attribute.name == word]
+        free = entity.form in (Form.MASTER, Form.DOC) and not kinds and name not in taken
+        if free and dice.chance(knobs.type_share):
+            own = (Reference("parent", name, True),) if dice.chance(0.3) else ()
+            added.append(Entity(name, Form.LOOKUP, (Attribute("name", "label"),), own))
+            role = word if bare else name
+            entity = replace(entity, references=(*entity.references, Reference(role, name, dice.chance(0.5))))
+            taken.add(name)
         out.append(entity)
     return [*out, *added]
 

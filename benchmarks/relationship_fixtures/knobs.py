@@ -20,11 +20,12 @@ class Knobs:
     `layouts`, `namings`: what is drawn, by weight. `role_share`: references that lose their key suffix.
     `orphan_share`: links with orphans. `mixed_share`: tables named in another style than the rest.
     `sentinel_share`: databases that write 0 or a blank where others write NULL. `applications`: the domains of large
-    applications are drawn from. `domain_count`: least and most domains. `few_rows`: tables as a demo or a new installation has them, 0
-    to 20 rows. `blank_share`: optional texts that are `''` instead of NULL. `constant_share`: attributes with one value.
-    `type_share`: masters whose kinds are a table. `free_attribute_share`: masters with a table of free attributes.
-    `extension_share`: masters with 1:1 tables beside them. `everywhere_share`: databases that note who made every row.
-    `prefix_share`: databases whose tables begin with the application's letters.
+    applications are drawn from. `domain_count`: least and most domains. `few_rows`: tables as a demo or a new
+    installation has them, of 0 to 20 rows. `blank_share`: optional texts that are `''` instead of NULL.
+    `constant_share`: attributes with one value. `type_share`: masters whose kinds are a table.
+    `free_attribute_share`: masters with a table of free attributes. `extension_share`: masters with 1:1 tables beside
+    them. `everywhere_share`: databases that note who made every row. `prefix_share`: databases whose tables begin with
+    the application's letters.
     """
 
     entities: tuple[int, int] = (5, 32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchmarks.relationship_fixtures.dice import Dice
+from benchmarks.relationship_fixtures.pools import listed
 from benchmarks.relationship_fixtures.tables import Column, Database
 
 _FLAVOURS: Mapping[str, tuple[str, str, str, str, str, str, str]] = {
@@ -18,8 +19,10 @@ _FLAVOURS: Mapping[str, tuple[str, str, str, str, str, str, str]] = {
 }
 _WHOLE, _BIG, _DECIMAL, _FLOAT, _TEXT, _DATE, _STAMP = range(7)
 _WHOLE_KINDS = frozenset(
-    "serial global big line sequence position slot_year quantity count small rating score year month duration counter"
-    " stray_number".split()
+    listed(
+        "serial global big line sequence position slot_year quantity count small rating score year month duration"
+        " counter stray_number"
+    )
 )
 """The kinds whose columns are whole numbers even where a table has no rows."""
 _LOOSE = 0.04

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import SourceError
 from ktx_cli.scan.profile.profiler import SparedTableError, comparable, fold_of
 from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, is_blank, marks
-from ktx_cli.scan.relationships.ranker import ColumnFeatures, Competition, candidate_features, key_coverage
+from ktx_cli.scan.relationships.keys import SHARED_BY_TABLES
+from ktx_cli.scan.relationships.ranker import (
+    FIT_TOLERANCE,
+    ColumnFeatures,
+    Competition,
+    candidate_features,
+    key_coverage,
+)
 from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
 
@@ -144,7 +151,8 @@ def check_in_database(
 ) -> Check:
     """Count the child's rows with a value in all columns, and those of them without a parent.
 
-    `sentinel`: a value that counts as NULL. `blank`: the columns whose blank texts count as NULL. Raises `SourceError`, also if the columns cannot be compared.
+    `sentinel`: a value that counts as NULL. `blank`: the columns whose blank texts count as NULL. Raises `SourceError`,
+    also if the columns cannot be compared.
     """
     dialect = connector.dialect
     own = [f"c.{quote(column, dialect)}" for column in columns]
@@ -450,6 +458,26 @@ def _set_features(candidates: Iterable[Candidate]) -> None:
         references[child.table] += any(_is_clear(candidate) for candidate in group)
     for group in by_child.values():
         _set_group_features(group, references, features_of)
+    _pool_rivals(by_child)
+
+
+def _pool_rivals(by_child: Mapping[ColumnFacts, Sequence[Candidate]]) -> None:
+    """Count as rivals of a shared name's candidates only the keys that contain as many of the columns with the name.
+
+    One value of `created_by` is in many keys, those of forty tables together in few.
+    """
+    fitting: dict[str, Counter[ColumnFacts]] = defaultdict(Counter)
+    for child, group in by_child.items():
+        if child.base and child.table.spread.get(child.joined, 1) >= SHARED_BY_TABLES:
+            fitting[child.joined].update(candidate.key for candidate in group if _fits(candidate))
+    for child, group in by_child.items():
+        counts = fitting.get(child.joined, Counter())
+        for candidate in group if counts else ():
+            candidate.rivals = sum(count >= counts[candidate.key] for count in counts.values()) - _fits(candidate)
+
+
+def _fits(candidate: Candidate) -> bool:
+    return candidate.overlap is not None and candidate.overlap.violations <= FIT_TOLERANCE
 
 
 def _set_group_features(
@@ -461,11 +489,11 @@ def _set_group_features(
     names = sorted(candidate.name_match.best for candidate in group)
     shares = [_coverage(candidate, features_of(candidate.key)) for candidate in group]
     ascending = sorted(shares)
-    rivals = sum(candidate.overlap is not None and candidate.overlap.violations <= 0.02 for candidate in group)
+    rivals = sum(map(_fits, group))
     meant = sum(candidate.name_match.meaning for candidate in group)
     clear = any(_is_clear(candidate) for candidate in group)
     for candidate, share in zip(group, shares, strict=True):
-        candidate.rivals = rivals - (candidate.overlap is not None and candidate.overlap.violations <= 0.02)
+        candidate.rivals = rivals - _fits(candidate)
         if clear and _is_hopeless(candidate):
             continue
         best = candidate.name_match.best

@@ -291,8 +291,9 @@ _DECLARED = {SemanticType.NUMBER: Family.INTEGER, SemanticType.STRING: Family.TE
 class ColumnFacts:
     """One column. `counts`: value -> rows of the sample, empty if the values cannot be compared.
 
-    A blank text is not a value: it is missing from `counts`, and `blanks` is the number of rows with one. `parts`: the words of its name; `joined`: the same without separators. `base`: the words that do not mean a key;
-    `keyed`: whether there is one that does (`id`, `code`).
+    A blank text is not a value: it is missing from `counts`, and `blanks` is the number of rows with one. `parts`: the
+    words of its name; `joined`: the same without separators. `base`: the words that do not mean a key; `keyed`: whether
+    there is one that does (`id`, `code`).
     """
 
     table: TableFacts

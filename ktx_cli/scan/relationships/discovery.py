@@ -25,7 +25,14 @@ from ktx_cli.scan.relationships.candidates import (
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import HintSource, JoinHints, hints_of
-from ktx_cli.scan.relationships.keys import EXTENSIONS, UniqueColumns, choose_keys, find_unique_columns, is_dense, own_name
+from ktx_cli.scan.relationships.keys import (
+    EXTENSIONS,
+    UniqueColumns,
+    choose_keys,
+    find_unique_columns,
+    is_dense,
+    own_name,
+)
 from ktx_cli.scan.relationships.ranker import Ranker, branch_probability, load_ranker, score_candidates, shared_words
 from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
 from ktx_cli.scan.stages import STRICT, Failures, Stage
@@ -424,7 +431,9 @@ def _root(winner: Candidate, group: Sequence[Candidate], best: Mapping[ColumnFac
         if above is None or above.probability < 0.5 or above.child is above.key:
             return winner
         root = next((each for each in group if each.key is above.key), None)
-        if root is None or root.probability < winner.probability - MAX_ROOT_GAP or _closeness(winner) > _closeness(root):
+        if root is None or root.probability < winner.probability - MAX_ROOT_GAP:
+            return winner
+        if _closeness(winner) > _closeness(root):
             return winner
         winner = root
     return winner

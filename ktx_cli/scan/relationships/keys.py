@@ -239,9 +239,7 @@ def _aliases(name: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tu
     return tuple(found)
 
 
-_HEADS = words("discriminator") | frozenset(
-    {"header", "hdr", "head", "kopf", "record", "list", "entry", "main"}
-)
+_HEADS = words("discriminator") | frozenset({"header", "hdr", "head", "kopf", "record", "list", "entry", "main"})
 
 EXTENSIONS: Final = word_set(
     "info infos information detail details profile meta metadata data ext extra extension setting settings stat stats"
