@@ -57,9 +57,12 @@ MORE = {"role_named": 2.5, "tiny": 2.5, "few_rows": 5.0, "application_few_rows":
 TREES = {"max_iter": 90, "learning_rate": 0.13, "max_depth": 5, "min_samples_leaf": 40, "l2_regularization": 5.0}
 ROWLESS_TREES = {**TREES, "max_iter": 30}
 
+FEW = (2, 8, 30)
+"""The largest numbers of distinct values of the columns that are calibrated apart."""
+
 Steps = Sequence[tuple[float, float]]
-Winners = list[tuple[float, int]]
-"""Of each column's best pair: the raw probability, and whether it is a reference."""
+Winner = tuple[float, int, int]
+"""A column's best pair: the raw probability, whether it is a reference, and the number of distinct values."""
 
 
 def main() -> None:
@@ -79,8 +82,10 @@ def main() -> None:
     document["learned_from"] |= {"databases": len(examples), "seed": options.seed}
     options.output.write_text(json.dumps(document, separators=(",", ":")) + "\n")
     print(document["learned_from"])
-    for low, high, count, mean, true in document["reliability"]:
-        print(f"  said {low:.2f}-{high:.2f}: {count:6,} winners, mean {mean:.3f}, true {true:.3f}")
+    for group in document["reliability"]:
+        print(f"columns with {group['least']} to {group['most'] or 'any'} values: error {group['error']:.3f}")
+        for low, high, count, mean, true in group["bins"]:
+            print(f"  said {low:.2f}-{high:.2f}: {count:6,} winners, mean {mean:.3f}, true {true:.3f}")
 
 
 def _kinds(count: int) -> list[str]:
@@ -98,13 +103,13 @@ def learn(examples: Sequence[Example], emptied: Sequence[Example]) -> dict[str, 
     rescored = [_rescored(*each) for each in zip(examples, first.of, rowless.of, strict=True)]
     second = _crosswise([example.rows for example in rescored], TREES, SECOND_FEATURES)
     winners, rows = _winners(rescored, second), [row for example in examples for row in example.rows if row.scored]
-    steps = _calibration(winners)
+    calibrated = {**second.document, **_calibrations(winners)}
     return {
         **first.document,
-        "second": {**second.document, "calibration": steps},
+        "second": calibrated,
         "blind": {**rowless.document, "calibration": _calibration(_winners(rowless_examples, rowless))},
         "calibration": [],
-        "reliability": _reliability(winners, steps),
+        "reliability": _reliabilities(winners, read_pass(calibrated, SECOND_FEATURES)),
         "learned_from": {"pairs": len(rows), "references": sum(row.label for row in rows)},
     }
 
@@ -170,34 +175,54 @@ def _node(node: Any) -> list[float]:
     return [int(node["feature_idx"]), float(node["num_threshold"]), int(node["left"]), int(node["right"])]
 
 
-def _winners(examples: Iterable[Example], learned: Learned) -> Winners:
-    found: Winners = []
+def _winners(examples: Iterable[Example], learned: Learned) -> list[Winner]:
+    found: list[Winner] = []
     for example, ranker in zip(examples, learned.of, strict=True):
-        best: dict[int, tuple[float, int]] = {}
+        best: dict[int, Winner] = {}
         for row, candidate in zip(example.rows, example.summary.candidates, strict=True):
             if row.scored:
-                scored = (ranker.probability(row.features), row.label)
-                best[candidate.child] = max(best.get(candidate.child, (-1.0, 0)), scored)
+                scored = (ranker.probability(row.features), row.label, ranker.values(row.features))
+                best[candidate.child] = max(best.get(candidate.child, (-1.0, 0, 0)), scored)
         found += best.values()
     return found
 
 
-def _calibration(winners: Winners) -> list[tuple[float, float]]:
+def _calibrations(winners: Sequence[Winner]) -> dict[str, Any]:
+    """Return the calibration of columns with many values, and those of columns with few."""
+    few = [
+        (most, _calibration(_with_values(winners, low + 1, most))) for low, most in zip((-1, *FEW), FEW, strict=False)
+    ]
+    return {"calibration": _calibration(_with_values(winners, FEW[-1] + 1, None)), "few": few}
+
+
+def _with_values(winners: Iterable[Winner], least: int, most: int | None) -> list[Winner]:
+    return [winner for winner in winners if least <= winner[2] and (most is None or winner[2] <= most)]
+
+
+def _calibration(winners: Sequence[Winner]) -> list[tuple[float, float]]:
     """Return the isotonic steps from raw to true probability, thinned."""
     from sklearn.isotonic import IsotonicRegression
 
     model = IsotonicRegression(y_min=0.002, y_max=0.998, out_of_bounds="clip")
-    model.fit([raw for raw, _ in winners], [label for _, label in winners])
+    model.fit([raw for raw, _, _ in winners], [label for _, label, _ in winners])
     grid = [0.0, *(number / 40 for number in range(1, 40)), 0.985, 0.99, 0.995, 0.998, 1.0]
     fitted = [float(each) for each in model.predict(grid)]
     smooth = [sum(fitted[max(0, at - 1) : at + 2]) / len(fitted[max(0, at - 1) : at + 2]) for at in range(len(fitted))]
     return [(point, round(value, 4)) for point, value in zip(grid, smooth, strict=True)]
 
 
-def _reliability(winners: Winners, steps: Steps) -> list[tuple[float, ...]]:
-    """Return (from, to, count, mean said, share true) of the calibrated probabilities."""
-    ranker = Ranker(0.0, (), tuple(steps))
-    said = [(ranker.calibrate(raw), label) for raw, label in winners]
+def _reliabilities(winners: Sequence[Winner], ranker: Ranker) -> list[dict[str, Any]]:
+    """Return how the calibrated probabilities hold, for all columns and by their numbers of distinct values."""
+    groups = [(0, None), *((low + 1, most) for low, most in zip((-1, *FEW), (*FEW, None), strict=True))]
+    found = []
+    for least, most in groups:
+        said = [(ranker.calibrate(raw, values), label) for raw, label, values in _with_values(winners, least, most)]
+        found.append({"least": least, "most": most, "error": _error(said), "bins": _bins(said)})
+    return found
+
+
+def _bins(said: Sequence[tuple[float, int]]) -> list[tuple[float, ...]]:
+    """Return (from, to, count, mean said, share true) of calibrated probabilities."""
     edges = [0.0, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 0.99, 1.01]
     rows = []
     for low, high in pairwise(edges):
@@ -206,6 +231,15 @@ def _reliability(winners: Winners, steps: Steps) -> list[tuple[float, ...]]:
             mean, true = (sum(each[at] for each in group) / len(group) for at in (0, 1))
             rows.append((low, min(high, 1.0), len(group), round(mean, 4), round(true, 4)))
     return rows
+
+
+def _error(said: Sequence[tuple[float, int]]) -> float:
+    """Return the expected calibration error of the probable ones (0.5 and more), in ten bins of equal mass."""
+    probable = sorted(each for each in said if each[0] >= 0.5)
+    size = max(1, len(probable) // 10)
+    bins = [probable[start : start + size] for start in range(0, len(probable), size)]
+    gaps = (abs(sum(p for p, _ in each) - sum(label for _, label in each)) for each in bins)
+    return round(sum(gaps) / max(1, len(probable)), 4)
 
 
 if __name__ == "__main__":

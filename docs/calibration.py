@@ -22,14 +22,25 @@ def table(ranker: dict[str, Any]) -> str:
     learned = ranker["learned_from"]
     lines = [
         f"Trained on {learned['databases']:,} generated databases with {learned['pairs']:,} pairs of columns. "
-        f"Of these pairs, {learned['references']:,} are references.",
-        "",
-        "| predicted probability | columns | mean prediction | actual share |",
-        "|---|---:|---:|---:|",
+        f"Of these pairs, {learned['references']:,} are references."
     ]
-    for low, high, count, said, true in ranker["reliability"]:
-        lines.append(f"| {low:.2f} to {high:.2f} | {count:,} | {said:.3f} | {true:.3f} |")
+    for group in ranker["reliability"]:
+        lines += ["", f"{_columns(group)}, with an expected calibration error of {group['error']:.3f} from 0.5 on:", ""]
+        lines += ["| predicted probability | columns | mean prediction | actual share |", "|---|---:|---:|---:|"]
+        lines += [
+            f"| {low:.2f} to {high:.2f} | {count:,} | {said:.3f} | {true:.3f} |"
+            for low, high, count, said, true in group["bins"]
+        ]
     return "\n".join([*lines, ""])
+
+
+def _columns(group: dict[str, Any]) -> str:
+    least, most = group["least"], group["most"]
+    if most is None:
+        return f"Columns with {least} or more distinct values" if least else "All columns"
+    return (
+        f"Columns with {least} to {most} distinct values" if least else f"Columns with at most {most} distinct values"
+    )
 
 
 def _ranker() -> dict[str, Any]:

@@ -460,18 +460,26 @@ A leaf has the feature -1, and its value in place of the threshold.
 """
 
 
+Points = tuple[tuple[float, float], ...]
+"""Raw probability -> calibrated one, ascending."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranker:
     """A gradient-boosted classifier of candidates, as trained by `benchmarks/train_ranker.py`.
 
-    `base`: the log-odds to which the `trees` add. `calibration`: raw probability -> calibrated one, ascending,
+    `base`: the log-odds to which the `trees` add. `few`: calibrations of columns with few distinct values, as the
+    largest number of values and the points, ascending. `calibration`: of all others, raw probability -> calibrated one,
     interpolated between its points. `second`: the second pass, over `SECOND_FEATURES`. `rowless`: for candidates
     without rows.
     """
 
     base: float
     trees: tuple[tuple[Node, ...], ...]
-    calibration: tuple[tuple[float, float], ...]
+    calibration: Points
+    few: tuple[tuple[int, Points], ...] = ()
+    distinct: int = 0
+    """The index of the number of distinct values, as its logarithm, among the features."""
     second: Ranker | None = None
     rowless: Ranker | None = None
 
@@ -487,15 +495,15 @@ class Ranker:
 
     def probability(self, features: Sequence[float]) -> float:
         """Return the calibrated probability, 0 to 1."""
-        return self.calibrated(self.log_odds(features))
+        return self.calibrate(_sigmoid(self.log_odds(features)), self.values(features))
 
-    def calibrated(self, log_odds: float) -> float:
-        """Return the calibrated probability for log-odds."""
-        return self.calibrate(_sigmoid(log_odds))
+    def values(self, features: Sequence[float]) -> int:
+        """Return the number of distinct values of the candidate's column."""
+        return round(10 ** features[self.distinct] - 1)
 
-    def calibrate(self, raw: float) -> float:
-        """Return the calibrated probability for a raw one."""
-        points = self.calibration
+    def calibrate(self, raw: float, values: int) -> float:
+        """Return the calibrated probability for a raw one of a column with a number of distinct values."""
+        points = next((points for most, points in self.few if values <= most), self.calibration)
         if not points:
             return raw
         at = bisect_right(points, raw, key=lambda point: point[0])
@@ -531,8 +539,14 @@ def read_pass(document: Mapping[str, Any], features: Sequence[str]) -> Ranker:
     return Ranker(
         base=float(document["base"]),
         trees=tuple(tuple((int(f), float(t), int(a), int(b)) for f, t, a, b in tree) for tree in document["trees"]),
-        calibration=tuple((float(x), float(y)) for x, y in document["calibration"]),
+        calibration=_points(document["calibration"]),
+        few=tuple((int(most), _points(points)) for most, points in document.get("few", ())),
+        distinct=list(features).index("distinct"),
     )
+
+
+def _points(points: Iterable[Sequence[float]]) -> Points:
+    return tuple((float(x), float(y)) for x, y in points)
 
 
 def score_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates: Sequence[Candidate]) -> None:
@@ -541,7 +555,8 @@ def score_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates:
     with_rows = [candidate for candidate in candidates if not candidate.empty]
     scores = _evaluated(ranker.log_odds, (candidate.features for candidate in with_rows))
     for candidate, log_odds in zip(with_rows, scores, strict=True):
-        candidate.log_odds, candidate.probability = log_odds, ranker.calibrated(log_odds)
+        candidate.log_odds = log_odds
+        candidate.probability = ranker.calibrate(_sigmoid(log_odds), candidate.child.distinct)
     for candidate in candidates:
         if candidate.empty:
             features = without_rows(candidate.features)
