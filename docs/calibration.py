@@ -36,11 +36,11 @@ def table(ranker: dict[str, Any]) -> str:
 
 def _columns(group: dict[str, Any]) -> str:
     least, most = group["least"], group["most"]
-    if most is None:
-        return f"Columns with {least} or more distinct values" if least else "All columns"
-    return (
-        f"Columns with {least} to {most} distinct values" if least else f"Columns with at most {most} distinct values"
-    )
+    if least and most:
+        return f"Columns with {least} to {most} distinct values"
+    if most:
+        return f"Columns with at most {most} distinct values"
+    return f"Columns with {least} or more distinct values" if least else "All columns"
 
 
 def _ranker() -> dict[str, Any]:

@@ -91,16 +91,18 @@ def test_what_speaks_for_a_reference_never_lowers_it(
 def test_the_calibration_rises_from_0_to_1(name: str) -> None:
     second, rowless = load_ranker().second, load_ranker().rowless
     assert second is not None and rowless is not None
-    steps = (second if name == "second" else rowless).calibration
-    assert steps[0][0] == 0.0
-    assert steps[-1][0] == 1.0
-    assert all(x0 < x1 and y0 <= y1 for (x0, y0), (x1, y1) in pairwise(steps))
+    ranker = second if name == "second" else rowless
+    for steps in (ranker.calibration, *(points for _, points in ranker.few)):
+        assert steps[0][0] == 0.0
+        assert steps[-1][0] == 1.0
+        assert all(x0 < x1 and y0 <= y1 for (x0, y0), (x1, y1) in pairwise(steps))
 
 
 @given(SHARES)
 def test_the_calibration_is_read_between_its_steps(raw: float) -> None:
-    ranker = Ranker(0.0, (), ((0.2, 0.1), (0.4, 0.3), (0.4, 0.5), (0.8, 0.5)))
-    found = ranker.calibrate(raw)
+    ranker = Ranker(0.0, (), ((0.2, 0.1), (0.4, 0.3), (0.4, 0.5), (0.8, 0.5)), ((2, ((0.0, 0.7), (1.0, 0.7))),))
+    found = ranker.calibrate(raw, 3)
+    assert ranker.calibrate(raw, 2) == 0.7
     if raw <= 0.2:
         assert found == 0.1
     elif raw < 0.4:
@@ -121,7 +123,8 @@ def document(**changes: Any) -> dict[str, Any]:
 
 def test_a_ranker_is_read() -> None:
     ranker = read_ranker(document())
-    assert ranker == Ranker(0.0, (((3, 0.5, 1, 2), (-1, -1.0, 0, 0), (-1, 1.0, 0, 0)),), ())
+    trees = (((3, 0.5, 1, 2), (-1, -1.0, 0, 0), (-1, 1.0, 0, 0)),)
+    assert ranker == Ranker(0.0, trees, (), distinct=FEATURES.index("distinct"))
     assert ranker.probability([0.0] * len(FEATURES)) < 0.5 < ranker.probability([1.0] * len(FEATURES))
 
 
@@ -129,7 +132,8 @@ def test_all_passes_are_read() -> None:
     node = {"base": 1, "trees": [], "calibration": []}
     second = {"features": list(SECOND_FEATURES), **node}
     ranker = read_ranker(document(second=second, blind={"features": list(FEATURES), **node}))
-    assert (ranker.second, ranker.rowless) == (Ranker(1.0, (), ()), Ranker(1.0, (), ()))
+    at = [names.index("distinct") for names in (SECOND_FEATURES, FEATURES)]
+    assert [ranker.second, ranker.rowless] == [Ranker(1.0, (), (), distinct=place) for place in at]
     with pytest.raises(KtxError, match="different set of features"):
         read_ranker(document(second=second | {"features": list(FEATURES)}))
 
