@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.relationship_fixtures.scoring import Answer
+from benchmarks.relationship_fixtures.scoring import Answer, Edge
 from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference
+from ktx_cli.warehouses.dialect import table_path
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, DatabaseSchema, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.registry import connect
 
@@ -32,8 +33,10 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
             schema = hidden(schema, primary_keys or {})
         started = time.perf_counter()
         found = discover_database(connector, schema, Scan())
+        seconds = time.perf_counter() - started
         views = {table.ref for table in schema.tables if table.kind is TableKind.VIEW}
-        return _answer(found, views, time.perf_counter() - started)
+        few = frozenset(table.ref.name for table in schema.tables if _rows(connector, table) <= 1)
+        return replace(_answer(found, views, seconds), few=few)
 
 
 def discover_database(
@@ -75,6 +78,11 @@ def _hidden(table: Table, primary_keys: Mapping[str, tuple[str, ...]]) -> Table:
     return replace(table, primary_key=key, foreign_keys=(), unique_keys=(), indexes=())
 
 
+def _rows(connector: Connector, table: Table) -> int:
+    path = table_path(table.ref, connector.dialect)
+    return int(connector.query(f"SELECT count(*) FROM {path}", max_rows=1).rows[0][0])
+
+
 def _answer(found: Any, views: Set[TableRef], seconds: float) -> Answer:
     """Return what was found between tables: a view has no foreign keys, and its joins are no part of an answer."""
     links = [(_reference(each), each) for each in found.relationships if each.child not in views]
@@ -86,6 +94,11 @@ def _answer(found: Any, views: Set[TableRef], seconds: float) -> Answer:
         tuple((link, f"{each.status} {each.probability:.2f}: {each.reason}") for link, each in links),
         found.queries,
         seconds,
+        tuple(
+            Edge(link, each.probability, 0 if each.check is None else each.check.rows)
+            for link, each in links
+            if each.status != "rejected"
+        ),
     )
 
 

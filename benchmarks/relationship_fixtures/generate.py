@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -89,11 +90,11 @@ def _knobs(kind: str, seed: int) -> Knobs:
     return mixture(Dice(seed, "knobs")) if kind == "general" else knobs
 
 
-def generate_corpus(folder: Path, count: int, seed: int) -> list[Fixture]:
-    """Write `count` fixtures of all kinds but `scale` into folders of `folder`, named by number and kind."""
+def generate_corpus(folder: Path, count: int, seed: int, kinds: Sequence[str] | None = None) -> list[Fixture]:
+    """Write `count` fixtures into folders of `folder`, named by number and kind: of some kinds, or all but `scale`."""
     dice = Dice(seed, "corpus")
     out = []
     for number in range(count):
-        kind = dice.weighted(CORPUS_WEIGHTS)
+        kind = kinds[number % len(kinds)] if kinds else dice.weighted(CORPUS_WEIGHTS)
         out.append(generate(folder / f"{number:04d}-{kind}", kind, seed * 100_003 + number))
     return out

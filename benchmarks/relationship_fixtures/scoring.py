@@ -18,8 +18,20 @@ from benchmarks.relationship_fixtures.writing import quoted
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """A link that is shown, accepted or for review, with its probability and the child's rows it rests on."""
+
+    link: Reference
+    probability: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """What discovery found in one database; `reasons` says why, for the links it names."""
+    """What discovery found in one database; `reasons` says why, for the links it names.
+
+    `few`: the tables with at most one row, whose keys are guesses.
+    """
 
     primary_keys: frozenset[PrimaryKey]
     accepted: frozenset[Reference]
@@ -27,6 +39,8 @@ class Answer:
     reasons: tuple[tuple[Reference, str], ...] = ()
     queries: int = 0
     seconds: float = 0.0
+    edges: tuple[Edge, ...] = ()
+    few: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from benchmarks.relationship_fixtures import discovering
 from benchmarks.relationship_fixtures.generate import generate
 from benchmarks.relationship_fixtures.scoring import Answer
 from benchmarks.relationship_fixtures.truth import Truth, read_truth
+from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
 from ktx_cli.warehouses.registry import connect
 
@@ -97,6 +98,23 @@ def test_generated_databases_are_measured(oracle: Oracle, capsys: pytest.Capture
     assert len(capsys.readouterr().out.splitlines()) == 6
 
 
+def test_the_report_keeps_guessed_keys_and_evidence_apart(
+    fixture: tuple[Path, Truth], oracle: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relationships.main([str(fixture[0]), "--report"])
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line.split("  ")[1] for line in lines if line.startswith("  ")]
+    micro = ["strict, micro", "strict, macro", "confirmable, micro", "confirmable, macro"]
+    assert [title for title in titles if title in micro] == micro
+    assert {"of tables with rows", "guessed, at most one row"} <= set(titles)
+
+
+def test_a_kind_can_be_generated_alone(oracle: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
+    assert relationships.main(["--generated", "3", "--kind", "tiny", "--kind", "few_rows"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:4]]
+    assert names == ["0000-tiny", "0001-few_rows", "0002-tiny"]
+
+
 @pytest.mark.parametrize(("arguments", "said"), [([], "nothing to measure"), (["."], "is no fixture")])
 def test_errors_say_what_to_do(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert relationships.main(arguments) == 2
@@ -128,6 +146,7 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
             status=status,
             probability=0.9,
             reason="r",
+            check=Check(12, 0, exact=True),
         )
 
     edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
@@ -139,3 +158,7 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
     assert {str(link) for link in answer.accepted} == {"one(a) -> other(id)"}
     assert {str(link) for link in answer.review} == {"one(b) -> other(id)"}
     assert {str(key) for key in answer.primary_keys} == {"one(id)"} and answer.queries == 3
+    assert [(str(edge.link), edge.probability, edge.rows) for edge in answer.edges] == [
+        ("one(a) -> other(id)", 0.9, 12),
+        ("one(b) -> other(id)", 0.9, 12),
+    ]
