@@ -6,6 +6,7 @@ databases. A guessed key is that of a table with at most one row, where nothing 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -73,8 +74,14 @@ def _calibration(cases: Sequence[Measured]) -> list[str]:
 
 
 def calibration_error(shown: Iterable[tuple[float, bool]]) -> float:
-    """Return the expected calibration error of (probability, whether true) in ten bins of equal mass."""
-    ordered = sorted(shown)
+    """Return the expected calibration error of (probability, whether true) in ten bins of equal mass.
+
+    Equal probabilities count with the share of them that is true, so that their order does not matter.
+    """
+    groups: dict[float, list[bool]] = defaultdict(list)
+    for probability, true in shown:
+        groups[probability].append(true)
+    ordered = [(p, sum(true) / len(true)) for p, true in sorted(groups.items()) for _ in true]
     size = -(-len(ordered) // BINS)
     bins = [ordered[start : start + size] for start in range(0, len(ordered), size)] if size else []
     return sum(abs(sum(p - true for p, true in each)) for each in bins) / max(1, len(ordered))
