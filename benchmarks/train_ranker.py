@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.relationship_fixtures.examples import Example, Row, examples_of
 from benchmarks.relationship_fixtures.generate import CORPUS_WEIGHTS
+from benchmarks.relationship_fixtures.report import PROBABLE, calibration_error
 from ktx_cli.scan.relationships.ranker import (
     FEATURES,
     SECOND_FEATURES,
@@ -217,7 +218,14 @@ def _reliabilities(winners: Sequence[Winner], ranker: Ranker) -> list[dict[str, 
     found = []
     for least, most in groups:
         said = [(ranker.calibrate(raw, values), label) for raw, label, values in _with_values(winners, least, most)]
-        found.append({"least": least, "most": most, "error": _error(said), "bins": _bins(said)})
+        found.append(
+            {
+                "least": least,
+                "most": most,
+                "error": round(calibration_error((p, bool(label)) for p, label in said if p >= PROBABLE), 4),
+                "bins": _bins(said),
+            }
+        )
     return found
 
 
@@ -231,15 +239,6 @@ def _bins(said: Sequence[tuple[float, int]]) -> list[tuple[float, ...]]:
             mean, true = (sum(each[at] for each in group) / len(group) for at in (0, 1))
             rows.append((low, min(high, 1.0), len(group), round(mean, 4), round(true, 4)))
     return rows
-
-
-def _error(said: Sequence[tuple[float, int]]) -> float:
-    """Return the expected calibration error of the probable ones (0.5 and more), in ten bins of equal mass."""
-    probable = sorted(each for each in said if each[0] >= 0.5)
-    size = max(1, len(probable) // 10)
-    bins = [probable[start : start + size] for start in range(0, len(probable), size)]
-    gaps = (abs(sum(p for p, _ in each) - sum(label for _, label in each)) for each in bins)
-    return round(sum(gaps) / max(1, len(probable)), 4)
 
 
 if __name__ == "__main__":
