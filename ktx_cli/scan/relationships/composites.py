@@ -406,6 +406,8 @@ class PolymorphicBranch:
     value: Any
     check: Check
     name_match: float
+    named: bool = True
+    """Whether values of the discriminator name tables. Codes such as 1 and 2 name none, and a person has to decide."""
 
 
 def find_branches(
@@ -471,8 +473,8 @@ def _branches(
         branch = _branch(child, discriminator, kind, group, by_table, names)
         if branch is not None:
             found.append(branch)
-    if not any(branch.name_match for branch in found):
-        return []  # Values that name no table do not discriminate.
+    named = any(branch.name_match for branch in found)
+    found = [replace(branch, named=named) for branch in found]
     alone = len(groups) == 1 and all(branch.name_match >= CLEAR_VALUE_MATCH for branch in found)
     return found if alone or len({branch.key.table.number for branch in found}) >= 2 else []
 

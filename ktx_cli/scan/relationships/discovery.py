@@ -627,7 +627,7 @@ def relationship_of_composite(
 
 def relationship_of_branch(branch: PolymorphicBranch, settings: Relationships) -> Relationship:
     """Return the relationship of one value of a discriminator."""
-    probability = branch_probability(branch.name_match)
+    probability = branch_probability(branch.name_match, named=branch.named)
     status = status_of(probability, branch.check, settings)
     discriminator = f"`{quoted(branch.discriminator.name)}`"
     relation = f"{discriminator} names the table" if branch.name_match else f"Only this table fits the {discriminator}"

@@ -615,8 +615,8 @@ def composite_probability(
     return 0.9 if sure and not (check.missing and weak) else 0.6
 
 
-def branch_probability(name_match: float) -> float:
+def branch_probability(name_match: float, *, named: bool) -> float:
     """Return the probability of one value of a discriminator. `name_match`: how clearly it names the table, from 0 to
-    1.
+    1. `named`: whether this value or another one names a table.
     """
-    return 0.95 if name_match >= 0.75 else 0.8
+    return 0.95 if name_match >= 0.75 else 0.8 if named else 0.5

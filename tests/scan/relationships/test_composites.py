@@ -29,6 +29,7 @@ def found(
     accepted: Sequence[tuple[str, str]] = (),
     check: Check | None = None,
     hinted: Mapping[Ends, set[str]] | None = None,
+    name: float = 0.5,
     **keys: tuple[str, ...],
 ) -> list[CompositeCandidate]:
     by_name = {table.table.ref.name: table for table in facts.tables}
@@ -38,7 +39,8 @@ def found(
         for name, key in ({"lines": ("order_id", "line_no")} | keys).items()
         if name in by_name
     }
-    pairs = [Candidate(columns[one], columns[other], NameMatch(1.0, 1.0), probability=0.9) for one, other in accepted]
+    match = NameMatch(name, name)
+    pairs = [Candidate(columns[one], columns[other], match, probability=0.9) for one, other in accepted]
     index = NameIndex(facts.tables, facts.columns)
     return find_composites(facts.tables, choices, pairs, index, lambda mine, theirs: check, hinted or {})
 
@@ -97,6 +99,8 @@ def test_columns_that_refer_to_what_the_members_refer_to(gathered: Gathered) -> 
     (pair,) = found(facts, joins)
     assert names(pair.child) == "parcels.purchase, parcels.line_no"
     assert [str(single.child) for single in pair.replaces] == ["parcels.purchase"]
+    (pair,) = found(facts, joins, name=1.0)
+    assert pair.replaces == ()  # A clear name says what the column refers to, whatever it refers to with others.
 
 
 def test_two_tables_with_the_same_key_do_not_refer_to_one_another(gathered: Gathered) -> None:

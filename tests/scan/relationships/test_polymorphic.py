@@ -64,7 +64,7 @@ def test_rows_tell_what_a_value_does_not_name(gathered: Gathered) -> None:
         ("articles", 2, 0.0),
     }
     relationship = relationship_of_branch(found[0], Relationships())
-    assert relationship.status is Status.ACCEPTED
+    assert relationship.status is Status.REVIEW  # Codes name no table.
     assert relationship.reason == "Only this table fits the `owner_type`; all values exist in `photos.id`."
 
 

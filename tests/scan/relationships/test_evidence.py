@@ -1,0 +1,185 @@
+"""What decides where rows are few or say nothing: names in context, blanks, one or two values, keys of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, NameIndex, NameMatch, Overlap
+from ktx_cli.scan.relationships.discovery import is_own_number, resolve, says_nothing
+from ktx_cli.scan.relationships.keys import find_unique_columns, key_score, own_name
+from tests.scan.relationships.conftest import Shop
+
+Gathered = Callable[..., DatabaseFacts]
+TEN = list(range(1, 11))
+
+
+def index(facts: DatabaseFacts) -> NameIndex:
+    uniques = find_unique_columns(facts.tables, lambda table, columns: True)
+    return NameIndex(facts.tables, uniques.keys)
+
+
+def insert(table: str, rows: Sequence[tuple[Any, ...]]) -> str:
+    return f"INSERT INTO {table} VALUES " + ", ".join("(" + ", ".join(map(repr, row)) + ")" for row in rows)
+
+
+def test_a_blank_text_is_no_value(gathered: Gathered) -> None:
+    column = gathered({"notes": {"tag": ["", "  ", "a", "b", None]}}).columns[0]
+    assert (set(column.counts), column.blanks, column.nulls, column.filled) == ({"a", "b"}, 2, 3, 2)
+    assert column.without_repeats and not column.unique
+
+
+def test_blanks_are_compared_with_no_key(shop: Shop) -> None:
+    answer = shop.search(
+        [
+            "CREATE TABLE setting (code TEXT, label TEXT)",
+            "INSERT INTO setting VALUES ('', 'none')",
+            "CREATE TABLE page (id INTEGER, code TEXT, theme TEXT)",
+            insert("page", [(n, "", "") for n in TEN]),
+        ]
+    )
+    assert not [each for each in answer.found.relationships if "setting" in (each.child.name, each.parent.name)]
+
+
+def test_blank_rows_are_no_orphans(shop: Shop) -> None:
+    shops = [(f"S{n}", f"shop {n}") for n in range(40)]
+    sales = [(n, f"S{n % 40}" if n % 2 else "") for n in range(400)]
+    answer = shop.search(
+        [
+            "CREATE TABLE shop (shop_code TEXT, name TEXT)",
+            insert("shop", shops),
+            "CREATE TABLE sale (id INTEGER, shop_code TEXT)",
+            insert("sale", sales),
+        ]
+    )
+    found = answer.inferred("sale(shop_code) -> shop(shop_code)")
+    assert found.status == "accepted"
+    assert found.check is not None
+    assert (found.check.rows, found.check.missing) == (200, 0)
+
+
+@pytest.mark.table(
+    ("table", "column", "parent"),
+    [
+        ("area", "type", "area_type"),
+        ("areas", "type_id", "area_types"),
+        ("concept_attribute", "attribute_type_id", "concept_attribute_type"),
+        ("sales_area", "type", "area_type"),
+    ],
+)
+def test_a_column_is_read_with_the_words_of_its_table(gathered: Gathered, table: str, column: str, parent: str) -> None:
+    others = {name: {"id": TEN} for name in ("sales_type", "visit_type", "place_attribute_type")}
+    facts = gathered({table: {"id": TEN, column: [1, 2] * 5}, parent: {"id": TEN}, **others})
+    matches = index(facts).tables_of(facts.tables[0].column(column))
+    best = max(matches, key=lambda number: matches[number])
+    assert facts.tables[best].table.ref.name == parent
+    assert matches[best] >= 0.9 > sorted(matches.values())[-2] if len(matches) > 1 else True
+
+
+@pytest.mark.table(
+    ("words", "distinct", "sources", "nothing"),
+    [
+        (0.2, 2, {"values"}, True),
+        (0.2, 3, {"values"}, False),
+        (0.8, 1, {"names", "values"}, False),
+        (0.2, 1, {"values", "dbt"}, False),
+    ],
+)
+def test_one_or_two_values_say_nothing_without_a_name(
+    gathered: Gathered, words: float, distinct: int, sources: set[str], nothing: bool
+) -> None:
+    facts = gathered({"a": {"mark": [n % distinct + 1 for n in range(30)]}, "b": {"id": TEN}})
+    candidate = Candidate(facts.columns[0], facts.columns[1], NameMatch(words, 0.0), set(sources))
+    assert says_nothing(candidate) is nothing
+
+
+def test_two_values_that_fit_several_keys_need_review(shop: Shop) -> None:
+    tables = [f"CREATE TABLE {name} ({name}_id INTEGER, label TEXT)" for name in ("crate", "wagon", "yard")]
+    rows = [insert(name, [(n, f"{name} {n}") for n in TEN]) for name in ("crate", "wagon", "yard")]
+    answer = shop.search(
+        [*tables, *rows, "CREATE TABLE log (at TEXT, code INTEGER)", insert("log", [("x", n % 2 + 1) for n in TEN])]
+    )
+    assert not [name for name in answer.accepted if name.startswith("log(")]
+
+
+def fitting(facts: DatabaseFacts, child: str, key: str, probability: float, match: float = 1.0) -> Candidate:
+    columns = {str(column): column for column in facts.columns}
+    rows = columns[child].distinct
+    overlap = Overlap(rows, 0, rows, rows, exact=True)
+    return Candidate(columns[child], columns[key], NameMatch(match, 1.0), {"names"}, overlap, probability=probability)
+
+
+def test_an_extension_refers_to_the_table_it_extends(gathered: Gathered) -> None:
+    keys = {"pub_id": TEN}
+    facts = gathered({"pub_info": {**keys, "logo": ["x"] * 10}, "publishers": keys, "titles": {"pub_id": TEN[:4]}})
+    there = fitting(facts, "publishers.pub_id", "pub_info.pub_id", 0.99)
+    back = fitting(facts, "pub_info.pub_id", "publishers.pub_id", 0.9)
+    titles = [fitting(facts, "titles.pub_id", f"{name}.pub_id", 0.7) for name in ("pub_info", "publishers")]
+    titles[0].probability = 0.8
+    resolution = resolve([there, back, *titles], 0.6)
+    winners = {f"{each.child} -> {each.key}" for each in resolution.winners}
+    assert winners == {"pub_info.pub_id -> publishers.pub_id", "titles.pub_id -> publishers.pub_id"}
+    assert "extends" in resolution.losers[there]
+
+
+def test_a_child_that_names_the_extension_refers_to_it(gathered: Gathered) -> None:
+    facts = gathered(
+        {"party": {"party_id": TEN}, "vendor": {"party_id": TEN[:6]}, "vendor_product": {"party_id": [1, 1, 2, 3]}}
+    )
+    up = fitting(facts, "vendor.party_id", "party.party_id", 0.95)
+    products = [fitting(facts, "vendor_product.party_id", f"{name}.party_id", 0.8) for name in ("vendor", "party")]
+    winners = {f"{each.child} -> {each.key}" for each in resolve([up, *products], 0.6).winners}
+    assert "vendor_product.party_id -> vendor.party_id" in winners
+
+
+@pytest.mark.table(
+    ("child", "key", "match", "own"),
+    [
+        ("allele_code.allele_code_id", "allele.allele_id", 0.8, True),
+        ("film_category.film_id", "film.film_id", 1.0, False),
+        ("pub_info.pub_id", "publishers.pub_id", 0.9, False),
+    ],
+)
+def test_the_number_of_a_table_is_no_reference(
+    gathered: Gathered, child: str, key: str, match: float, own: bool
+) -> None:
+    ends = [end.split(".") for end in (child, key)]
+    facts = gathered({ends[0][0]: {ends[0][1]: TEN}, ends[1][0]: {ends[1][1]: list(range(1, 60))}})
+    assert is_own_number(fitting(facts, child, key, 0.9, match)) is own
+
+
+def test_a_subtype_with_gaps_may_have_a_number_of_its_own_name(gathered: Gathered) -> None:
+    facts = gathered({"staff": {"staff_id": list(range(3, 400, 7))}, "person": {"person_id": list(range(1, 400))}})
+    assert not is_own_number(fitting(facts, "staff.staff_id", "person.person_id", 0.9, 0.0))
+
+
+def test_a_name_of_many_tables_is_the_key_of_none(gathered: Gathered) -> None:
+    facts = gathered({f"t{n}": {"created_by": [n], "label": ["x"]} for n in range(5)})
+    alone = gathered({"t": {"created_by": [1], "label": ["x"]}})
+    assert key_score(facts.columns[0]) <= key_score(alone.columns[0]) - 1
+
+
+@pytest.mark.table(
+    ("table", "columns", "key"),
+    [
+        ("circle", ("circle_id", "author_id"), ("circle_id",)),
+        ("app_circle", ("circle_id", "author_id"), ("circle_id",)),
+        ("user_role", ("user_id", "role_id", "added_on"), ("user_id", "role_id")),
+        ("phone", ("user_id", "line_no", "label", "author_id"), ("user_id", "line_no")),
+    ],
+)
+def test_the_key_of_a_table_without_rows_is_guessed_by_names(
+    gathered: Gathered, table: str, columns: tuple[str, ...], key: tuple[str, ...]
+) -> None:
+    from tests.scan.relationships.test_columns_choice import keys_of
+
+    others = {name: {f"{name}_id": TEN} for name in ("user", "role", "author")}
+    choice = keys_of(gathered({table: {name: [] for name in columns}, **others}))[table]
+    assert (choice.primary, choice.confirmed) == (key, False)
+
+
+def test_the_first_words_of_a_name_are_no_abbreviation_of_it(gathered: Gathered) -> None:
+    facts = gathered({"film_actor": {"film_id": TEN, "film_actor_id": TEN}})
+    assert [own_name(column) < 0.6 for column in facts.columns] == [True, False]
