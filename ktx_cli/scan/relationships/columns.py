@@ -42,8 +42,11 @@ MIN_OTHER_KEY_MATCH = 0.7
 WHOLE_CONTEXT = 0.97
 """The match of `type` in the table `area` with the table `area_type`."""
 
-PART_OF_CONTEXT = 0.9
+PART_OF_CONTEXT = 0.92
 """The match of `type` in the table `sales_area` with the table `area_type`."""
+
+START_OF_CONTEXT = 0.85
+"""The match of `type` in the table `sales_area` with the table `sales_type`."""
 
 MOST_TABLES = 12
 """The maximum number of tables that one name may refer to."""
@@ -196,7 +199,7 @@ def _contexts(table: tuple[str, ...], base: tuple[str, ...]) -> tuple[tuple[floa
         return ()
     found = [(WHOLE_CONTEXT, _stemmed(table + rest))]
     found += [(PART_OF_CONTEXT, _stemmed(table[start:] + rest)) for start in range(1, len(table) - shared)]
-    found += [(PART_OF_CONTEXT, _stemmed(table[:end] + base)) for end in range(1, len(table) - shared)]
+    found += [(START_OF_CONTEXT, _stemmed(table[:end] + base)) for end in range(1, len(table) - shared)]
     return tuple(found)
 
 

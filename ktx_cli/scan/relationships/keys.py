@@ -76,6 +76,8 @@ def own_name(column: ColumnFacts) -> float:
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
     base = column.base
+    if column.keyed and phrase_alike(parts[:-1], table.words) == 1.0:
+        return 1.0  # `allele_code_id` in `allele_code`, although `code` means a key by itself.
     alike = max(
         [
             weight * phrase_alike(base, each)
@@ -173,7 +175,7 @@ def member_score(column: ColumnFacts, refers: bool) -> float:
 
 def counts_rows(column: ColumnFacts) -> bool:
     """Return whether the name of a column says that it counts rows: a line, a position, a sequence."""
-    return column.family is Family.INTEGER and bool(_COUNTERS & set(column.parts))
+    return (column.family is Family.INTEGER or column.empty) and bool(_COUNTERS & set(column.parts))
 
 
 def numbers_within(outer: ColumnFacts, inner: ColumnFacts) -> bool:
