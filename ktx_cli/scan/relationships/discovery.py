@@ -553,7 +553,7 @@ def is_own_number(candidate: Candidate) -> bool:
     child, own = candidate.child, own_name(candidate.child)
     if own < 0.6 or not child.unique or candidate.sources - {"names", "values"}:
         return False
-    if candidate.name_match.table > own + 0.05 or own_name(candidate.key) > own + 0.15:
+    if candidate.name_match.table > own or own_name(candidate.key) > own + 0.15:
         return False
     return child.distinct < SURE_ROWS or (child.family is Family.INTEGER and is_dense(child))
 
