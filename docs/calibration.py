@@ -25,7 +25,8 @@ def table(ranker: dict[str, Any]) -> str:
         f"Of these pairs, {learned['references']:,} are references."
     ]
     for group in ranker["reliability"]:
-        lines += ["", f"{_columns(group)}, with an expected calibration error of {group['error']:.3f} from 0.5 on:", ""]
+        error = f", with an expected calibration error of {group['error']:.3f} from 0.5 on" if "error" in group else ""
+        lines += ["", f"{_columns(group)}{error}:", ""]
         lines += ["| predicted probability | columns | mean prediction | actual share |", "|---|---:|---:|---:|"]
         lines += [
             f"| {low:.2f} to {high:.2f} | {count:,} | {said:.3f} | {true:.3f} |"

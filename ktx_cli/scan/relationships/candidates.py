@@ -43,6 +43,10 @@ SENTINELS: Final = frozenset(
 """Values that programs write for "no reference". One that no key has counts as NULL."""
 
 
+SENTINEL_HITS = 2
+"""A column needs as many values that are in the key for another one to mean "no reference": 0 and 1 are a flag."""
+
+
 def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
     """Compare a column with a key whose rows are all in the sample."""
     mine, theirs = child.counts, key.counts
@@ -51,7 +55,7 @@ def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
         return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
     lost = mine.keys() - theirs.keys()
     hits = len(mine) - len(lost)
-    sentinel = _sentinel_of(lost) if hits else None
+    sentinel = _sentinel_of(lost) if hits >= SENTINEL_HITS else None
     if sentinel is not None:
         rows -= mine[sentinel]
         lost = lost - {sentinel}
@@ -194,7 +198,7 @@ def _spread(counts: Mapping[Any, int], count: int) -> list[Any]:
 def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Overlap:
     lost = [value for value in values if value not in present]
     hits = len(values) - len(lost)
-    sentinel = _sentinel_of(lost) if hits else None
+    sentinel = _sentinel_of(lost) if hits >= SENTINEL_HITS else None
     kept = [value for value in values if value != sentinel or sentinel is None]
     missing = sum(child.counts[value] for value in lost if value != sentinel or sentinel is None)
     rows = sum(child.counts[value] for value in kept)
