@@ -241,7 +241,7 @@ EARLIER_ROLE: Final = "candidateExtraction"
 """The role of these agents in runs of versions without `writer`."""
 
 RUNS_AVERAGED: Final = 20
-"""Number of newest runs to consider."""
+"""Number of most recent runs to consider."""
 
 
 @dataclass(frozen=True, slots=True)

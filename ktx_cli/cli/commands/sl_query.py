@@ -215,7 +215,7 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     "include_empty": _option(
         bool | None,
         "--include-empty/--no-include-empty",
-        help="Include dimension values that have no matching rows. Default: if all dimensions come from one source.",
+        help="Include dimension values without matching rows. On by default if all dimensions come from one source.",
     ),
     "grain": _option(
         str | None, "--grain", help="Truncate time dimensions to day, week, month, quarter or year.", metavar="GRAIN"

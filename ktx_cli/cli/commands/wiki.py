@@ -73,8 +73,8 @@ def wiki(
 ) -> Result:
     """Search, read and write wiki pages.
 
-    With QUERY, finds pages. Without it, lists all pages. Pages for everybody are files wiki/global/KEY.md, those of
-    one user wiki/user/ID/KEY.md.
+    With QUERY, searches pages; without it, lists all pages. Pages for everyone are in wiki/global/KEY.md, the pages of
+    one user in wiki/user/ID/KEY.md.
 
     Examples:
         ktx wiki
@@ -277,7 +277,7 @@ def contradictions(
     ] = None,
     reopen: Annotated[bool, Option("--reopen", help="Withdraw the decision about TOPIC.")] = False,
 ) -> Result:
-    """List and decide contradictions between sources.
+    """List and resolve contradictions between sources.
 
     A decision is written to contradictions.yaml but not committed. Agents see it in later runs.
 

@@ -82,12 +82,12 @@ class Storage(Block):
 
     state: Literal["sqlite", "postgres"] = setting(
         "sqlite",
-        "Only other versions use this setting; the state is now always a SQLite file under `.ktx/`.",
+        "Only other versions of ktx use this setting. The state is always a SQLite file under `.ktx/`.",
         status="dead",
     )
     search: Literal["sqlite-fts5", "postgres-hybrid"] = setting(
         "sqlite-fts5",
-        "Only other versions use this setting; the search index is now always a SQLite file under `.ktx/`.",
+        "Only other versions of ktx use this setting. The search index is always a SQLite file under `.ktx/`.",
         status="dead",
     )
     git: GitStorage = setting(GitStorage, "How runs commit.")

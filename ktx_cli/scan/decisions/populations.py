@@ -1,4 +1,4 @@
-"""Detectors for which rows count: test rows, the company's own rows, and deleted rows.
+"""Detectors that find rows that may not count: test rows, the company's own rows, and deleted rows.
 
 Each detector reads one table of a database, and yields points with the condition of every reading as SQL.
 """

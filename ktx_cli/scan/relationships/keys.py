@@ -556,7 +556,7 @@ def _has_non_key_column(group: Sequence[ColumnFacts], refers: Mapping[ColumnFact
 
 
 def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Candidate]) -> tuple[ColumnFacts, ...] | None:
-    """Return the key of a junction table: the fewest of its references that identify its rows."""
+    """Return the key of a junction table: the smallest set of its references that identifies its rows."""
     members = sorted(refers, key=lambda column: column.position)
     parents = {refers[column].key for column in members}
     others = [c for c in table.columns if c not in refers and c.family is not Family.OTHER and not c.has_word("time")]
