@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, Record, listing, one_line, plural
 from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.project import EDITED_MEANWHILE, CommitResult, held_hint
-from ktx_cli.scan import INFERRED_JOINS, JoinStatus, TableChanges
+from ktx_cli.scan import INFERRED_JOINS, JoinStatus, TableChanges, status_counts
 
 if TYPE_CHECKING:
     from ktx_cli.engine.definitions import BrokenDefinition
     from ktx_cli.engine.forecast import RunEstimate
     from ktx_cli.engine.work import Reconciliation, SourceWork
+    from ktx_cli.project import Tree
     from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedRelationship, ScanOutcome, StageFailure
     from ktx_cli.semantic import OpenDecision
     from ktx_cli.wiki import Contradiction
@@ -73,8 +74,11 @@ class ConnectionReport(Record):
     error: KtxError | None = None
 
     @classmethod
-    def of(cls, outcome: ScanOutcome, seconds: float, *, dry_run: bool = False) -> ConnectionReport:
-        """Return the report of a successful scan."""
+    def of(cls, outcome: ScanOutcome, seconds: float, base: Tree, *, dry_run: bool = False) -> ConnectionReport:
+        """Return the report of a successful scan. `base`: where joins that sources such as dbt declare are recorded."""
+        from ktx_cli.sources import without_declared
+
+        reviewed = without_declared(outcome.plan.reviewed, base) if outcome.has_rows else []
         to_ask = None if outcome.descriptions is None else outcome.descriptions.to_ask
         asks = to_ask is not None and to_ask.calls > 0
         return cls(
@@ -89,9 +93,9 @@ class ConnectionReport(Record):
                 {"object": None if p.ref is None else str(p.ref), "what": p.what, "message": p.message}
                 for p in outcome.problems
             ],
-            relationships=outcome.status_counts if outcome.has_rows else None,
+            relationships=status_counts(reviewed) if outcome.has_rows else None,
             declared=outcome.declared,
-            joins=_joins_in_effect(outcome) if outcome.has_rows else (),
+            joins=_joins_in_effect(reviewed),
             gone=outcome.plan.gone,
             descriptions=outcome.descriptions,
             failures=outcome.failures,
@@ -157,8 +161,8 @@ class ConnectionReport(Record):
         return round(self.seconds, 3)
 
 
-def _joins_in_effect(outcome: ScanOutcome) -> tuple[ReviewedRelationship, ...]:
-    stand = [each for each in outcome.plan.reviewed if each.status in INFERRED_JOINS]
+def _joins_in_effect(reviewed: Iterable[ReviewedRelationship]) -> tuple[ReviewedRelationship, ...]:
+    stand = [each for each in reviewed if each.status in INFERRED_JOINS]
     return tuple(sorted(stand, key=lambda each: (-each.relationship.probability, each.name)))
 
 

@@ -408,7 +408,8 @@ def _delivery(work: SourceWork, failed: Collection[str] = ()) -> sources.Deliver
     }
     projected = work.delivered.owned if work.projection is None else work.projection.owned
     owned = projected if work.conclusion.owned is None else work.conclusion.owned
-    return sources.Delivery({**kept, **files}, owned, work.delivered.projected)
+    declared = work.delivered.declared if work.projection is None else work.projection.declared
+    return sources.Delivery({**kept, **files}, owned, work.delivered.projected, declared)
 
 
 def _status(work: SourceWork, path: str) -> sources.FileStatus:
@@ -461,7 +462,7 @@ def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dic
         made = _delivery(work, failed)
         owned = {path: items for path, items in made.owned.items() if path not in held}
         owned |= {path: items for path, items in work.delivered.owned.items() if path in held}
-        found[work.delivery_path] = sources.render_delivery(sources.Delivery(made.files, owned))
+        found[work.delivery_path] = sources.render_delivery(replace(made, owned=owned, projected=""))
     return found
 
 

@@ -53,6 +53,7 @@ from ktx_cli.project import (
 )
 from ktx_cli.scan import (
     BY_A_PERSON,
+    INFERRED_JOINS,
     AuthoredSources,
     Decision,
     JoinStatus,
@@ -110,7 +111,7 @@ def list_relationships(
 
 def _with_sources(layout: Layout, among: list[ReviewedRelationship]) -> list[ReviewedRelationship]:
     """Return relationships whose reason names the context source, such as dbt, that declares the join, if any."""
-    if not any(each.status is JoinStatus.MANUAL for each in among):
+    if not any(each.status in INFERRED_JOINS for each in among):
         return among
     from ktx_cli.sources import declared_joins
 
@@ -120,9 +121,11 @@ def _with_sources(layout: Layout, among: list[ReviewedRelationship]) -> list[Rev
     def named(each: ReviewedRelationship) -> ReviewedRelationship:
         forward, found = each.joins[0], each.relationship
         source = declared(forward.shard or "", forward.source, forward.join)
-        if each.status is not JoinStatus.MANUAL or source is None or not found.reason:
+        if each.status not in INFERRED_JOINS or source is None or not found.reason:
             return each
-        reason = f"declared in `{source}`{found.reason.removeprefix(BY_A_PERSON)}"
+        evidence = found.reason.removeprefix(BY_A_PERSON)
+        evidence = f"; evidence of the scan: {evidence}" if evidence == found.reason else evidence
+        reason = f"declared in `{source}`{evidence}"
         return replace(each, relationship=replace(found, reason=reason))
 
     return [named(each) for each in among]
@@ -142,7 +145,11 @@ def join_status_counts(
     except KtxError as error:
         warn(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
         return None
-    return None if review is None else status_counts(review.relationships)
+    if review is None:
+        return None
+    from ktx_cli.sources import without_declared
+
+    return status_counts(without_declared(review.relationships, WorkingTree(layout.root)))
 
 
 def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str]) -> list[RelationshipReview]:

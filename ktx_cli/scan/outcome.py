@@ -30,7 +30,7 @@ from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionRep
 from ktx_cli.scan.profile.profiler import Profiled, TableProfile, Unsampled
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.removed_joins import CommittedJoins, GoneJoin, JoinChanges, gone_joins, gone_warnings
-from ktx_cli.scan.review import ReviewedRelationship, status_counts
+from ktx_cli.scan.review import ReviewedRelationship
 from ktx_cli.scan.shards import (
     ManifestIndex,
     ShardPlan,
@@ -314,11 +314,6 @@ class ScanOutcome:
     def unchanged(self) -> bool:
         """Whether no file changes."""
         return not self.plan.files
-
-    @property
-    def status_counts(self) -> dict[str, int]:
-        """Status -> number of relationships, except declared ones."""
-        return status_counts(self.plan.reviewed)
 
     def all_warnings(self) -> list[ResultWarning]:
         """Return all warnings, including those about descriptions and failed stages."""

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from ktx_cli.sources.documents.source import read_folder
     from ktx_cli.sources.git import LEFT_OUT
     from ktx_cli.sources.http import HttpClient, Site, bound
-    from ktx_cli.sources.ownership import declared_joins, leftovers, of_manifest, where_now, written_items, wrote_join
+    from ktx_cli.sources.ownership import (
+        declared_joins,
+        leftovers,
+        of_manifest,
+        where_now,
+        without_declared,
+        written_items,
+        wrote_join,
+    )
     from ktx_cli.sources.passage_questions import (
         DocumentQuestions,
         PassageQuestions,

@@ -51,12 +51,14 @@ class FileState:
 class Delivery:
     """A source's files by path, and the items in project files that the source owns (see `sources.ownership`).
 
-    `projected`: a digest of everything that the last projection read, empty if it must run again.
+    `projected`: a digest of everything that the last projection read, empty if it must run again. `declared`: path of a
+    shard -> pointers of the joins there that the source declares, although a scan inferred them.
     """
 
     files: Mapping[str, FileState] = field(default_factory=dict)
     owned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     projected: str = ""
+    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def artifacts(self) -> dict[str, tuple[str, ...]]:
         """Return artifact -> the raw files that it comes from, sorted."""
@@ -84,7 +86,8 @@ def parse_delivery(content: bytes | None, where: str) -> Delivery:
     owned = document.get("owned") or {}
     try:
         states = {path: _state(value) for path, value in files.items()}
-        return Delivery(states, {**owned}, str(document.get("projected", "")))
+        declared = {path: tuple(map(str, pointers)) for path, pointers in (document.get("declared") or {}).items()}
+        return Delivery(states, {**owned}, str(document.get("projected", "")), declared)
     except (AttributeError, KeyError, TypeError, ValueError):
         message = f"{where} contains an entry that is not a file state"
         raise ConfigError(message, hint=f"restore {where} from an earlier commit") from None
@@ -98,6 +101,8 @@ def render_delivery(delivery: Delivery) -> bytes:
     }
     if delivery.owned:
         document["owned"] = {path: dict(sorted(items.items())) for path, items in sorted(delivery.owned.items())}
+    if delivery.declared:
+        document["declared"] = {path: sorted(pointers) for path, pointers in sorted(delivery.declared.items())}
     if delivery.projected:
         document["projected"] = delivery.projected
     return (_HEADER + yaml.dump(document)).encode()

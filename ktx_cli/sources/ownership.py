@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, UsageError, yaml
 from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Layout, Tree, Workspace
+from ktx_cli.scan import JoinStatus
 from ktx_cli.semantic import is_shard_path
 from ktx_cli.sources.deliveries import NAME, parse_delivery
 
 if TYPE_CHECKING:
+    from ktx_cli.scan import ReviewedRelationship
     from ktx_cli.semantic import Model
     from ktx_cli.sources.port import Owned
 
@@ -340,15 +342,22 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
 def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> Mapping[str, Mapping[str, str]]:
     """Return path -> pointers and digests of items that sources such as dbt wrote without a model; see `wrote_join`.
 
-    `blobs`: the paths below `raw-sources/`. Raises `ConfigError` for a manifest that cannot be read.
+    The digest of a join that a source only declares is empty. `blobs`: the paths below `raw-sources/`. Raises
+    `ConfigError` for a manifest that cannot be read.
     """
     found: dict[str, dict[str, str]] = {}
     for path in blobs:
         parts = path.split("/")
         if len(parts) == 4 and parts[3] == NAME and parts[2] != DATABASE_SOURCE:
-            for written, items in parse_delivery(read(path), path).owned.items():
+            delivery = parse_delivery(read(path), path)
+            for shard, pointers in delivery.declared.items():
+                found.setdefault(shard, {}).update(dict.fromkeys(pointers, _ONLY_DECLARED))
+            for written, items in delivery.owned.items():
                 found.setdefault(written, {}).update(items)
     return found
+
+
+_ONLY_DECLARED: Final = ""
 
 
 def of_manifest(written: Mapping[str, Mapping[str, str]], connection: str) -> dict[str, str]:
@@ -359,9 +368,9 @@ def of_manifest(written: Mapping[str, Mapping[str, str]], connection: str) -> di
 
 
 def wrote_join(written: Mapping[str, str], source: str, join: Mapping[str, Any]) -> bool:
-    """Return whether a join of a generated source is unchanged since a source such as dbt wrote it."""
+    """Return whether a source such as dbt declares a join of a generated source, and nobody changed what it wrote."""
     pointer = text_of(("tables", source, "joins", join_step(join)))
-    return written.get(pointer) == digest_of(join)
+    return written.get(pointer) in (_ONLY_DECLARED, digest_of(join))
 
 
 def declared_joins(
@@ -385,6 +394,19 @@ def declared_joins(
         return next((name for name in written if pointer in manifest_items(name, connection)), None)
 
     return declared
+
+
+def without_declared(relationships: Iterable[ReviewedRelationship], tree: Tree) -> list[ReviewedRelationship]:
+    """Return relationships without the joins that a scan did not accept, and that a source such as dbt declares."""
+    found = list(relationships)
+    manual = [each for each in found if each.status is JoinStatus.MANUAL]
+    overruled = [each for each in manual if each.relationship.status.value != JoinStatus.ACCEPTED.value]
+    if not overruled:
+        return found
+    declared = declared_joins(tree.paths(f"{RAW_NAME}/"), tree.read)
+    ends = ((each, each.joins[0]) for each in overruled)
+    names = {each.name for each, end in ends if declared(end.shard or "", end.source, end.join) is not None}
+    return [each for each in found if each.name not in names]
 
 
 def leftovers(tree: Tree, connection: str) -> dict[str, tuple[str, ...]]:

@@ -63,7 +63,7 @@ class Projection:
     `artifacts`: path of a written file -> the raw files that it comes from. `owned`: the items that the source owns in
     those files; see `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped.
     `handled`: raw files with nothing left for an agent. `left`: content that a model would add, one line each. `notes`:
-    raw file -> notes for its agent.
+    raw file -> notes for its agent. `declared`: see `Delivery`.
     """
 
     artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -73,6 +73,7 @@ class Projection:
     left: tuple[str, ...] = ()
     warnings: tuple[ResultWarning, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,13 +50,14 @@ class Wanted:
     from.
 
     `soft`: items that may already exist, which is not reported. `left`: folders whose files are not changed, except
-    files in the manifest.
+    files in the manifest. `declared`: the joins that the source declares but does not write; see `Delivery`.
     """
 
     items: dict[str, dict[Steps, Any]] = field(default_factory=dict)
     origins: dict[str, set[str]] = field(default_factory=dict)
     soft: set[tuple[str, str]] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
+    declared: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
         """Add an item; the first value for it counts."""

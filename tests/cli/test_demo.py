@@ -203,13 +203,18 @@ def test_demo_never_writes_into_a_folder_that_holds_something(ktx: Run, work: Pa
 
 def test_a_join_that_dbt_declares_names_dbt(ktx: Run, work: Path, demo_project: Path) -> None:
     shutil.copytree(demo_project, work, dirs_exist_ok=True, symlinks=True)
-    reasons = {
-        each["edge"]: each["reason"]
-        for each in ktx("scan", "relationships", "--json").data["relationships"]
-        if each["status"] == "manual"
-    }
+    listed = ktx("scan", "relationships", "--json").data["relationships"]
+    reasons = {each["edge"]: each["reason"] for each in listed if each["status"] == "manual"}
     assert reasons.keys() == {"refunds.order_id->orders.order_id", "orders.sales_rep_id->employees.employee_id"}
     assert all(reason.startswith("declared in `dbt`; evidence of the scan: ") for reason in reasons.values())
+    inferred = {each["edge"]: each["reason"] for each in listed if each["status"] == "accepted"}
+    text = "declared in `dbt`; evidence of the scan: Column name matches the key; "
+    assert inferred["order_lines.order_id->orders.order_id"].startswith(text)
+    connections = ktx("status", "--json").data["connections"]
+    (counts,) = [each["relationships"] for each in connections if each["id"] == "warehouse"]
+    assert (counts["accepted"], counts["manual"]) == (len(inferred), 0)
+    (scanned,) = ktx("scan", "--json").data["connections"]
+    assert f" {len(inferred)} inferred joins; " in scanned["result"]
     for manifest in (work / "raw-sources/dbt").rglob("manifest.yaml"):
         manifest.unlink()
     found = ktx("scan", "relationships", "--status", "manual", "--json").data["relationships"]

@@ -33,6 +33,7 @@ manifests = st.builds(
     st.dictionaries(paths, states, max_size=5),
     st.dictionaries(paths, st.dictionaries(paths, digests, min_size=1, max_size=2), max_size=2),
     st.sampled_from(["", "ab12"]),
+    st.dictionaries(paths, st.lists(paths, min_size=1, max_size=2, unique=True).map(sorted).map(tuple), max_size=2),
 )
 
 

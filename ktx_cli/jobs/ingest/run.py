@@ -464,7 +464,7 @@ def _scan(
         )
         with connector:
             outcome = scan_connection(connector, scope, _job(plan, target, base, state))
-        report = ConnectionReport.of(outcome, monotonic() - started, dry_run=plan.dry_run)
+        report = ConnectionReport.of(outcome, monotonic() - started, base, dry_run=plan.dry_run)
     except (RunStopped, CancelledError):
         raise
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with one connection, the others go on

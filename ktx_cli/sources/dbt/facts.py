@@ -326,6 +326,9 @@ def add_joins(
             is_written_once = is_table_file(each.table.shard) or is_table_file(target.shard)
             if other.name != own.name and not is_written_once:
                 _want(target, own, (field.name, each.column), ONE if is_unique else BACK, each, wanted)
+        else:
+            pointer = text_of(_steps(each.table, other, (each.column, field.name)))
+            wanted.declared.setdefault(each.table.shard, set()).add(pointer)
         report.kept(each.what, each.place, f"{each.table.connection}/{own.name} -> {other.name}")
 
 
@@ -356,8 +359,7 @@ def _is_there(each: Reference, field: str, target: LayerTable, owned: Mapping[st
     """Return whether another join connects the two tables on these columns, from either side and with any alias."""
     sides = ((each.table, target.source, (each.column, field)), (target, each.table.source, (field, each.column)))
     for table, other, pair in sides:
-        steps = ("tables", table.source.name, "joins", join_step(_join(other, pair, MANY)))
-        is_ours = text_of(steps) in owned.get(table.shard, {})
+        is_ours = text_of(_steps(table, other, pair)) in owned.get(table.shard, {})
         declared = (join for join in table.source.joins if not join.mirrored)
         found = (join for join in declared if join.to == other.name and join.pairs == (pair,))
         if any(join.alias or not is_ours for join in found if not join.conditions):
@@ -369,8 +371,11 @@ def _want(
     table: LayerTable, other: Source, pair: tuple[str, str], relationship: str, each: Reference, wanted: Wanted
 ) -> None:
     join = _join(other, pair, relationship)
-    steps: Steps = ("tables", table.source.name, "joins", join_step(join))
-    wanted.add(table.shard, steps, join, each.place.path, soft=True)
+    wanted.add(table.shard, _steps(table, other, pair), join, each.place.path, soft=True)
+
+
+def _steps(table: LayerTable, other: Source, pair: tuple[str, str]) -> Steps:
+    return "tables", table.source.name, "joins", join_step(_join(other, pair, MANY))
 
 
 def _join(other: Source, pair: tuple[str, str], relationship: str) -> dict[str, Any]:

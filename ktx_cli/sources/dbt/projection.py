@@ -63,7 +63,7 @@ def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projec
         (
             *_warnings(missed, semantics), *(broken or unreadable), *written.warnings,
             *convention_warnings(context.connection, conventions, context.models),
-        ), notes,
+        ), notes, {path: tuple(sorted(pointers)) for path, pointers in sorted(wanted.declared.items())},
     )  # fmt: skip
 
 

@@ -208,6 +208,7 @@ def test_a_join_that_is_there_is_not_made_again(files: dict[str, str]) -> None:
     before = made.entry("orders").get("joins")
     _, projection = run({"models/schema.yml": relation("ref('customers')")}, made)
     assert made.entry("orders").get("joins") == before and "joins" not in made.entry("customers")
+    assert projection.declared == {SHARD: ('tables.orders.joins."customers on customer_id = customers.id"',)}
     assert projection.warnings == () or all(each.code == "no_table" for each in projection.warnings)
 
 
