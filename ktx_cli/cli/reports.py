@@ -163,7 +163,7 @@ def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str,
     for work in report.sources:
         notes = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
         notes += [("skipped", each) for each in work.left_out]
-        notes += [("dropped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
+        notes += [("skipped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
         notes += [("needs a model", each) for each in work.left_for_a_model]
         shown = notes if verbose else notes[:MOST_NAMES]
         rows += [(work.name, what, text) for what, text in shown]

@@ -61,6 +61,8 @@ def page_file(artifact: str) -> str | None:
     return page_path(GLOBAL, name) if kind == "wiki" and "/" not in name else None
 
 
+_IMPORTED: Final = {"kept": "imported", "approximated": "approximated", "dropped": "skipped"}
+"""The kind of an imported item -> the word for it in results."""
 _CHANGES: Final[Mapping[str, str]] = {
     "added": "added",
     "modified": "modified",
@@ -206,7 +208,9 @@ class SourceWork(Record):
         changed = ", ".join(f"{counts[name]} {word}" for name, word in _CHANGES.items() if counts[name])
         kinds = Counter(item.kind.value for item in self.fidelity)
         parts = [plural(len(self.snapshot.files), "file"), changed or "nothing changed"]
-        parts += [", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))] if kinds else []
+        parts += (
+            [", ".join(f"{kinds[kind]} {word}" for kind, word in _IMPORTED.items() if kinds[kind])] if kinds else []
+        )
         parts += [self.conclusion.summary] if self.conclusion.summary else []
         units = Counter(outcome.status.value for outcome in self.outcomes)
         parts += (
