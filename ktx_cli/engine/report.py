@@ -76,9 +76,11 @@ class ConnectionReport(Record):
     @classmethod
     def of(cls, outcome: ScanOutcome, seconds: float, base: Tree, *, dry_run: bool = False) -> ConnectionReport:
         """Return the report of a successful scan. `base`: where joins that sources such as dbt declare are recorded."""
-        from ktx_cli.sources import without_declared
+        reviewed = list(outcome.plan.reviewed) if outcome.has_rows else []
+        if any(each.is_overruled for each in reviewed):
+            from ktx_cli.sources import without_declared
 
-        reviewed = without_declared(outcome.plan.reviewed, base) if outcome.has_rows else []
+            reviewed = without_declared(reviewed, base)
         to_ask = None if outcome.descriptions is None else outcome.descriptions.to_ask
         asks = to_ask is not None and to_ask.calls > 0
         return cls(

@@ -285,6 +285,11 @@ class ReviewedRelationship:
         refs = self.relationship.tables
         return frozenset({*(each.source for each in self.joins), *map(physical_name, refs), *map(str, refs)})
 
+    @property
+    def is_overruled(self) -> bool:
+        """Whether it is a join although the scan did not accept it."""
+        return self.status is JoinStatus.MANUAL and self.relationship.status is not Status.ACCEPTED
+
     def to_json(self) -> dict[str, Any]:
         """Return the relationship in the form that commands show."""
         found = self.relationship

@@ -20,25 +20,21 @@ if TYPE_CHECKING:
         RawStore,
         SourceKey,
         compare,
+        declared_joins,
         delivery_path,
         last_fetches,
         load_fetches,
+        of_manifest,
         parse_delivery,
         render_delivery,
+        without_declared,
+        written_items,
     )
     from ktx_cli.sources.document_units import document_units
     from ktx_cli.sources.documents.source import read_folder
     from ktx_cli.sources.git import LEFT_OUT
     from ktx_cli.sources.http import HttpClient, Site, bound
-    from ktx_cli.sources.ownership import (
-        declared_joins,
-        leftovers,
-        of_manifest,
-        where_now,
-        without_declared,
-        written_items,
-        wrote_join,
-    )
+    from ktx_cli.sources.ownership import leftovers, where_now, wrote_join
     from ktx_cli.sources.passage_questions import (
         DocumentQuestions,
         PassageQuestions,

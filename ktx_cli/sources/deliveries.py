@@ -5,24 +5,35 @@ The next run compares with it, in any clone. A file whose work failed is listed 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, Hint, Record, StorageError, yaml
 from ktx_cli.documents import Changes, RawFile, Snapshot
-from ktx_cli.project import Layout, read_bytes, storage_error
+from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Layout, Tree, read_bytes, storage_error
+from ktx_cli.semantic import is_shard_path
+
+if TYPE_CHECKING:
+    from ktx_cli.scan import ReviewedRelationship
 
 NAME: Final = "manifest.yaml"
 _HEADER: Final = "# Written by ktx: the files of this source as they were when the context was made from them.\n"
 _FORMAT: Final = 1
+
+Steps = tuple[str, ...]
+"""The steps of a pointer to an item of a file; see `ktx_cli.sources.ownership`."""
+
+ONLY_DECLARED: Final = ""
+"""The digest of a join that a source declares but did not write."""
 
 
 class FileStatus(StrEnum):
@@ -245,3 +256,78 @@ class RawStore:
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise storage_error(place, error) from error
+
+
+def text_of(steps: Steps) -> str:
+    """Return a pointer as a string."""
+    return ".".join(_pointers_written(step) for step in steps)
+
+
+def _pointers_written(step: str) -> str:
+    return step if (bool(step) and "." not in step and '"' not in step) else '"' + step.replace('"', '""') + '"'
+
+
+def join_step(join: Mapping[str, Any]) -> str:
+    """Return the step that identifies a join among its source's joins."""
+    alias = join.get("alias")
+    return str(alias) if alias else f"{join.get('to')} on {' '.join(str(join.get('on')).split())}"
+
+
+def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> Mapping[str, Mapping[str, str]]:
+    """Return path -> pointers and digests of items that sources such as dbt wrote without a model; see `wrote_join`.
+
+    The digest of a join that a source only declares is empty. `blobs`: the paths below `raw-sources/`. Raises
+    `ConfigError` for a manifest that cannot be read.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path in blobs:
+        parts = path.split("/")
+        if len(parts) == 4 and parts[3] == NAME and parts[2] != DATABASE_SOURCE:
+            delivery = parse_delivery(read(path), path)
+            for shard, pointers in delivery.declared.items():
+                found.setdefault(shard, {}).update(dict.fromkeys(pointers, ONLY_DECLARED))
+            for written, items in delivery.owned.items():
+                found.setdefault(written, {}).update(items)
+    return found
+
+
+def of_manifest(written: Mapping[str, Mapping[str, str]], connection: str) -> dict[str, str]:
+    """Return the items that sources wrote into a connection's manifest, which a scan may have since moved."""
+    folder = f"{Layout.schema_path(connection)}/"
+    shards = [items for path, items in written.items() if path.startswith(folder)]
+    return {pointer: digest for items in shards for pointer, digest in items.items()}
+
+
+def declared_joins(
+    blobs: Iterable[str], read: Callable[[str], bytes | None]
+) -> Callable[[str, str, Mapping[str, Any]], str | None]:
+    """Return a function that takes the path of a shard, a source and its join, and returns who declares the join.
+
+    That is the connection of a context source such as dbt, or None. Raises the errors of `written_items`.
+    """
+    blobs = list(blobs)
+    names = dict.fromkeys(path.split("/")[1] for path in blobs if path.count("/") == 3)
+    written = {name: written_items((path for path in blobs if path.split("/")[1] == name), read) for name in names}
+
+    @functools.cache
+    def manifest_items(name: str, connection: str) -> Mapping[str, str]:
+        return of_manifest(written[name], connection)
+
+    def declared(shard: str, source: str, join: Mapping[str, Any]) -> str | None:
+        pointer = text_of(("tables", source, "joins", join_step(join)))
+        connection = shard.split("/")[1] if is_shard_path(shard) else ""
+        return next((name for name in written if pointer in manifest_items(name, connection)), None)
+
+    return declared
+
+
+def without_declared(relationships: Iterable[ReviewedRelationship], tree: Tree) -> list[ReviewedRelationship]:
+    """Return relationships without the joins that a scan did not accept, and that a source such as dbt declares."""
+    found = list(relationships)
+    overruled = [each for each in found if each.is_overruled]
+    if not overruled:
+        return found
+    declared = declared_joins(tree.paths(f"{RAW_NAME}/"), tree.read)
+    ends = ((each, each.joins[0]) for each in overruled)
+    names = {each.name for each, end in ends if declared(end.shard or "", end.source, end.join) is not None}
+    return [each for each in found if each.name not in names]

@@ -17,7 +17,7 @@ from ktx_cli.documents import Snapshot, outside_fences, without_comments
 from ktx_cli.faces import exp
 from ktx_cli.scan import additive, name_in_expr
 from ktx_cli.semantic import PROPOSED_MEASURES, Measure, Model, Place, Report, SemanticError, Source, Visibility, parse
-from ktx_cli.sources.ownership import text_of
+from ktx_cli.sources.deliveries import text_of
 from ktx_cli.sources.table_texts import Wanted, Written, proposed_measures, write
 from ktx_cli.warehouses import Column, Dialect, SemanticType, dialect_named
 from ktx_cli.wiki import screened, screened_line

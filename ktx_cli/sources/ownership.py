@@ -9,27 +9,23 @@ and `on` (`customers on customer_id = customers.id`), or `to` alone.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, UsageError, yaml
-from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Layout, Tree, Workspace
-from ktx_cli.scan import JoinStatus
+from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Tree, Workspace
 from ktx_cli.semantic import is_shard_path
-from ktx_cli.sources.deliveries import NAME, parse_delivery
+from ktx_cli.sources.deliveries import NAME, ONLY_DECLARED, Steps, join_step, parse_delivery, text_of
 
 if TYPE_CHECKING:
-    from ktx_cli.scan import ReviewedRelationship
     from ktx_cli.semantic import Model
     from ktx_cli.sources.port import Owned
 
-Steps = tuple[str, ...]
 Pointer = str | Steps
 """A pointer as a string or as its steps."""
 
@@ -65,21 +61,6 @@ def steps_of(pointer: Pointer) -> Steps:
             break
         position += 1
     raise UsageError(f"`{pointer}` is not a valid pointer", hint='use the form measures.revenue or columns."a.b".expr')
-
-
-def text_of(steps: Steps) -> str:
-    """Return a pointer as a string."""
-    return ".".join(_pointers_written(step) for step in steps)
-
-
-def _pointers_written(step: str) -> str:
-    return step if (bool(step) and "." not in step and '"' not in step) else '"' + step.replace('"', '""') + '"'
-
-
-def join_step(join: Mapping[str, Any]) -> str:
-    """Return the step that identifies a join among its source's joins."""
-    alias = join.get("alias")
-    return str(alias) if alias else f"{join.get('to')} on {' '.join(str(join.get('on')).split())}"
 
 
 def get(document: Any, steps: Steps) -> Any:
@@ -339,74 +320,10 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
     return set_value(text, (), after, where=where)
 
 
-def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> Mapping[str, Mapping[str, str]]:
-    """Return path -> pointers and digests of items that sources such as dbt wrote without a model; see `wrote_join`.
-
-    The digest of a join that a source only declares is empty. `blobs`: the paths below `raw-sources/`. Raises
-    `ConfigError` for a manifest that cannot be read.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for path in blobs:
-        parts = path.split("/")
-        if len(parts) == 4 and parts[3] == NAME and parts[2] != DATABASE_SOURCE:
-            delivery = parse_delivery(read(path), path)
-            for shard, pointers in delivery.declared.items():
-                found.setdefault(shard, {}).update(dict.fromkeys(pointers, _ONLY_DECLARED))
-            for written, items in delivery.owned.items():
-                found.setdefault(written, {}).update(items)
-    return found
-
-
-_ONLY_DECLARED: Final = ""
-
-
-def of_manifest(written: Mapping[str, Mapping[str, str]], connection: str) -> dict[str, str]:
-    """Return the items that sources wrote into a connection's manifest, which a scan may have since moved."""
-    folder = f"{Layout.schema_path(connection)}/"
-    shards = [items for path, items in written.items() if path.startswith(folder)]
-    return {pointer: digest for items in shards for pointer, digest in items.items()}
-
-
 def wrote_join(written: Mapping[str, str], source: str, join: Mapping[str, Any]) -> bool:
     """Return whether a source such as dbt declares a join of a generated source, and nobody changed what it wrote."""
     pointer = text_of(("tables", source, "joins", join_step(join)))
-    return written.get(pointer) in (_ONLY_DECLARED, digest_of(join))
-
-
-def declared_joins(
-    blobs: Iterable[str], read: Callable[[str], bytes | None]
-) -> Callable[[str, str, Mapping[str, Any]], str | None]:
-    """Return a function that takes the path of a shard, a source and its join, and returns who declares the join.
-
-    That is the connection of a context source such as dbt, or None. Raises the errors of `written_items`.
-    """
-    blobs = list(blobs)
-    names = dict.fromkeys(path.split("/")[1] for path in blobs if path.count("/") == 3)
-    written = {name: written_items((path for path in blobs if path.split("/")[1] == name), read) for name in names}
-
-    @functools.cache
-    def manifest_items(name: str, connection: str) -> Mapping[str, str]:
-        return of_manifest(written[name], connection)
-
-    def declared(shard: str, source: str, join: Mapping[str, Any]) -> str | None:
-        pointer = text_of(("tables", source, "joins", join_step(join)))
-        connection = shard.split("/")[1] if is_shard_path(shard) else ""
-        return next((name for name in written if pointer in manifest_items(name, connection)), None)
-
-    return declared
-
-
-def without_declared(relationships: Iterable[ReviewedRelationship], tree: Tree) -> list[ReviewedRelationship]:
-    """Return relationships without the joins that a scan did not accept, and that a source such as dbt declares."""
-    found = list(relationships)
-    manual = [each for each in found if each.status is JoinStatus.MANUAL]
-    overruled = [each for each in manual if each.relationship.status.value != JoinStatus.ACCEPTED.value]
-    if not overruled:
-        return found
-    declared = declared_joins(tree.paths(f"{RAW_NAME}/"), tree.read)
-    ends = ((each, each.joins[0]) for each in overruled)
-    names = {each.name for each, end in ends if declared(end.shard or "", end.source, end.join) is not None}
-    return [each for each in found if each.name not in names]
+    return written.get(pointer) in (ONLY_DECLARED, digest_of(join))
 
 
 def leftovers(tree: Tree, connection: str) -> dict[str, tuple[str, ...]]:

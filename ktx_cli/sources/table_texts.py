@@ -31,7 +31,9 @@ from ktx_cli.semantic import (
     text_of,
 )
 from ktx_cli.sources import ownership as owned
-from ktx_cli.sources.ownership import Pointer, Steps, join_step
+from ktx_cli.sources.deliveries import Steps, join_step
+from ktx_cli.sources.deliveries import text_of as pointer_text
+from ktx_cli.sources.ownership import Pointer
 from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Wanted:
     def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
         """Add an item; the first value for it counts."""
         if soft:
-            self.soft.add((path, owned.text_of(steps)))
+            self.soft.add((path, pointer_text(steps)))
         self.items.setdefault(path, {}).setdefault(steps, value)
         self.origins.setdefault(path, set()).add(raw)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.sources.deliveries import Delivery, render_delivery
-from ktx_cli.sources.ownership import MISSING, apply, digest_of, drop, get, join_step, leftovers, put, steps_of, text_of
+from ktx_cli.sources.deliveries import Delivery, join_step, render_delivery, text_of
+from ktx_cli.sources.ownership import MISSING, apply, digest_of, drop, get, leftovers, put, steps_of
 from tests.sources.projecting import MemoryTree
 
 REVENUE = {"name": "revenue", "expr": "sum(amount)"}

@@ -19,7 +19,7 @@ from ktx_cli.semantic import (
     relation_of,
 )
 from ktx_cli.sources.dbt.project import Node, Project
-from ktx_cli.sources.ownership import Steps, join_step, text_of
+from ktx_cli.sources.deliveries import Steps, join_step, text_of
 from ktx_cli.sources.port import ProjectContext
 from ktx_cli.sources.table_texts import (
     LayerTable,

@@ -14,7 +14,8 @@ from ktx_cli.documents import WorkUnit
 from ktx_cli.project import Workspace
 from ktx_cli.semantic import PROPOSED_SEGMENTS, Model, Source, parse_shard, quoted
 from ktx_cli.sources import ownership as owned
-from ktx_cli.sources.ownership import Pointer, Steps, steps_of, text_of
+from ktx_cli.sources.deliveries import Steps, text_of
+from ktx_cli.sources.ownership import Pointer, steps_of
 from ktx_cli.sources.port import DigestForm, EvidenceForm
 from ktx_cli.sources.query_history import model as buckets
 from ktx_cli.sources.query_history.model import KIND, Coverage
