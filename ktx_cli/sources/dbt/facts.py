@@ -30,7 +30,7 @@ from ktx_cli.sources.table_texts import (
     proposed_measures,
     want_files,
 )
-from ktx_cli.warehouses import dialect_named
+from ktx_cli.warehouses import SemanticType, dialect_named
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Column, Fidelity, Item, Place, Relation, Report, Source
@@ -48,6 +48,7 @@ _REASONS: Final = {
     "versions": "every version has its own table; the description is written to the latest one",
     "tags": "ktx supports tags only on tables",
 }
+_TIME_SPINE: Final = "metricflow_time_spine"
 _TEST_SETTINGS: Final = frozenset({"where", "limit", "enabled"})
 
 
@@ -77,6 +78,7 @@ class _Reader:
         self._describe(item, self._root, f"{self._node.kind} `{self._node.shown}`", self._target)
         self._tags()
         self._freshness()
+        self._time_spine()
         for column in item.items("columns"):
             self._column(column)
         for key in ("tests", "data_tests"):
@@ -139,6 +141,14 @@ class _Reader:
         elif field:
             what = f"`loaded_at_field` of `{self._node.shown}`"
             self._report.dropped(what, "the table has no freshness requirement", self._node.item.place)
+
+    def _time_spine(self) -> None:
+        """Hide a table of MetricFlow that contains only days, because ktx computes periods without a table."""
+        item, columns = self._node.item, self._table.source.columns.values()
+        named = self._node.relation[-1].lower().startswith(_TIME_SPINE)
+        if (named or item.values.get("time_spine")) and all(each.type is SemanticType.TIME for each in columns):
+            steps = (*self._root, "visibility")
+            self._facts.wanted.add(self._table.shard, steps, "internal", item.place.path, soft=True)
 
     def _column(self, item: Item) -> None:
         name = item.text("name") or ""

@@ -187,6 +187,30 @@ def test_relationships_that_are_no_joins(text: str, why: str) -> None:
     assert "joins" not in made.entry("orders")
 
 
+@pytest.mark.parametrize(
+    ("model", "columns", "hidden"),
+    [
+        ("metricflow_time_spine", "[{name: date_day, type: time}]", True),
+        ("days", "[{name: date_day, type: time}]", True),
+        ("days", "[{name: date_day, type: time}, {name: fiscal_year, type: number}]", False),
+        ("orders_by_day", "[{name: date_day, type: time}]", False),
+    ],
+)
+def test_a_table_of_days_for_metricflow_is_internal(model: str, columns: str, hidden: bool) -> None:
+    made = Project({SHARD: f"{SHOP}  {model}:\n    table: shop.{model}\n    columns: {columns}\n"})
+    spine = {"time_spine": {"standard_granularity_column": "date_day"}} if model == "days" else {}
+    files = {"models/schema.yml": json.dumps({"models": [{"name": model, **spine}]})}
+    for _ in range(2):
+        _, projection = run({**FILES, **files}, made)
+        assert (made.entry(model).get("visibility") == "internal") is hidden
+        assert all(each.code == "no_table" for each in projection.warnings)
+    written = made.files[SHARD].decode()
+    if hidden:
+        made.files[SHARD] = written.replace("visibility: internal", "visibility: public").encode()
+        run({**FILES, **files}, made)
+        assert made.entry(model)["visibility"] == "public", "a person decided it"
+
+
 INFERRED = """\
     joins:
       - {to: customers, on: customer_id = customers.id, relationship: many_to_one, source: inferred}
