@@ -52,7 +52,7 @@ def test_every_backend_role_error_and_event_is_on_the_page() -> None:
 @pytest.mark.requirement("R15", "R60")
 def test_the_non_goals_are_said() -> None:
     said = section("What this is not for")
-    for words in ("Embeddings", "Use your own local Claude Code session", "resell", "pool", "Repair within the step"):
+    for words in ("Embeddings", "Use your own local Claude Code session", "resell", "pool", "Repair within a step"):
         assert words in said
     assert "llm-parity.md" in TEXT and "prompt_caching_ignored" in section("Prompt caching")
 

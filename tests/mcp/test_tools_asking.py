@@ -213,7 +213,7 @@ def test_errors_about_rows_quote_none_where_rows_are_hidden(company: Company) ->
     for options in ({}, {"privacy": True}):
         error = company.call("sql_execution", sql, **options).error
         assert error is not None and error["code"] == "query"
-        assert "never told" in error["message"] and "malformed" not in error["message"]
+        assert "never shown" in error["message"] and "malformed" not in error["message"]
     for name in ("customers", "staff"):
         (company.folder / "semantic-layer" / "shop" / f"{name}.yaml").unlink()
     error = company.call("sql_execution", sql).error

@@ -62,9 +62,9 @@ STORED = World(
 )
 
 
-def _ask(name: str, *dimensions: Any, **more: Any) -> Case:
+def _ask(name: str, why: str, *dimensions: Any, **more: Any) -> Case:
     measures = [f"bills.{each}" for each in more.pop("measures", ("fees", "bill_count"))]
-    return Case(f"stored-{name}", STORED, {"measures": measures, "dimensions": list(dimensions), **more})
+    return Case(f"stored-{name}", STORED, {"measures": measures, "dimensions": list(dimensions), **more}, why=why)
 
 
 def _by(column: str, grain: str) -> dict[str, str]:
@@ -72,18 +72,52 @@ def _by(column: str, grain: str) -> dict[str, str]:
 
 
 CASES = [
-    _ask("dates-by-month", _by("bills.day", "month")),
-    _ask("timestamps-by-week", _by("bills.paid_at", "week")),
-    _ask("epochs-by-month", _by("bills.created", "month")),
-    _ask("timestamps-by-hour", _by("bills.paid_at", "hour"), filters=["bills.bill < 9"]),
-    _ask("dates-as-they-are", "bills.day", filters=["bills.bill < 12"]),
-    _ask("dates-of-a-joined-table", _by("shops.opened", "year"), measures=("fees", "open_fees")),
-    _ask("booleans", "bills.settled", measures=("fees", "largest", "open_fees")),
-    _ask("numbers", "bills.fee", measures=("bill_count",)),
-    _ask("dates-in-a-range", time_range={"field": "bills.day", "start": "2024-02-03", "end": "2024-03-01"}),
-    _ask("epochs-compared", filters=["bills.created >= '2024-02-10' and bills.created < '2024-02-20 12:00:00'"]),
-    _ask("timestamps-compared", filters=["bills.paid_at > '2024-02-10T09:30:00'"]),
-    _ask("numbers-compared", "bills.shop", filters=["bills.fee > 1.5"]),
-    _ask("booleans-compared", "bills.shop", filters=["bills.settled = TRUE"]),
-    _ask("missing-dates", filters=["bills.day IS NULL"]),
+    _ask("dates-by-month", "dates that are stored as text are truncated to months", _by("bills.day", "month")),
+    _ask("timestamps-by-week", "so are timestamps, to weeks", _by("bills.paid_at", "week")),
+    _ask("epochs-by-month", "and seconds since 1970", _by("bills.created", "month")),
+    _ask(
+        "timestamps-by-hour",
+        "a timestamp keeps its time of day",
+        _by("bills.paid_at", "hour"),
+        filters=["bills.bill < 9"],
+    ),
+    _ask("dates-as-they-are", "without a grain each date is a group", "bills.day", filters=["bills.bill < 12"]),
+    _ask(
+        "dates-of-a-joined-table",
+        "the conversion follows the join",
+        _by("shops.opened", "year"),
+        measures=("fees", "open_fees"),
+    ),
+    _ask(
+        "booleans",
+        "a boolean stored as text groups and filters as a boolean",
+        "bills.settled",
+        measures=("fees", "largest", "open_fees"),
+    ),
+    _ask("numbers", "a number stored as text is a number as a dimension", "bills.fee", measures=("bill_count",)),
+    _ask(
+        "dates-in-a-range",
+        "a time range compares dates, not texts",
+        time_range={"field": "bills.day", "start": "2024-02-03", "end": "2024-03-01"},
+    ),
+    _ask(
+        "epochs-compared",
+        "a condition compares a moment with seconds since 1970",
+        filters=["bills.created >= '2024-02-10' and bills.created < '2024-02-20 12:00:00'"],
+    ),
+    _ask(
+        "timestamps-compared",
+        "a T between date and time makes no difference",
+        filters=["bills.paid_at > '2024-02-10T09:30:00'"],
+    ),
+    _ask(
+        "numbers-compared",
+        "10.25 is more than 1.5, although its text is less",
+        "bills.shop",
+        filters=["bills.fee > 1.5"],
+    ),
+    _ask(
+        "booleans-compared", "a condition compares booleans, not texts", "bills.shop", filters=["bills.settled = TRUE"]
+    ),
+    _ask("missing-dates", "NULL stays NULL", filters=["bills.day IS NULL"]),
 ]

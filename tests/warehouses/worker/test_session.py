@@ -306,7 +306,7 @@ def test_an_answer_that_is_longer_than_allowed_ends_the_worker() -> None:
     settings = {"path": ":memory:", "read_only": False, "config": {}, "statements": []}
     list(worker.request("open", ("duckdb", settings), 30))
     statement = {"sql": "SELECT repeat('x', 5000)", "parameters": [], "reading": True, "explained": None}
-    with pytest.raises(WorkerEndedError, match="longer"):
+    with pytest.raises(WorkerEndedError, match="exceeds the maximum length"):
         list(worker.request("execute", {**statement, "max_rows": 1, "max_bytes": 9000}, 30, max_bytes=1000))
     assert not worker.is_alive
     with pytest.raises(EngineError):
