@@ -123,9 +123,9 @@ def _row(first: str, observed: Observed) -> str:
 
 
 def _steps(observed: Observed) -> str:
-    told = "; ".join(" + ".join(names) or "answer" for names in observed.callbacks)
+    calls = "; ".join(" + ".join(names) or "answer" for names in observed.callbacks)
     count = len(observed.callbacks) if observed.steps is None and observed.callbacks else observed.steps
-    return f"{_number(count)} ({told})" if told else _number(count)
+    return f"{_number(count)} ({calls})" if calls else _number(count)
 
 
 def _tokens(observed: Observed) -> str:

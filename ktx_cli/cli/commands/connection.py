@@ -163,7 +163,7 @@ def add(
         ktx connection add crm --driver postgres --url env:CRM_URL --no-test
         ktx connection add pg --driver postgres --host db1 --user me --no-test
     """
-    from ktx_cli.jobs.connections import SourceCheck, add_connection
+    from ktx_cli.jobs.connections import add_connection
     from ktx_cli.jobs.setup.plan import fields_of, key_of, put, read_value
     from ktx_cli.jobs.setup.setup import keep_secrets
     from ktx_cli.project import Layout
@@ -192,20 +192,24 @@ def add(
     with Attempt(begins, id, fields, flags, other_flag="--set").hinting():
         found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test, keep=keep)
     session.warn(*warnings)
-    tables = getattr(found, "tables", None)
     rows = [("connection", id), ("ktx.yaml", "saved, not committed")]
     rows += [("secret", f"stored in {reference.removeprefix('file:')}, which git ignores") for reference in stored]
-    if found is None:
-        rows.append(("tables", "not tested"))
-    elif isinstance(found, SourceCheck):
-        rows.append(("found", found.origin))
-    else:
-        rows += [("tables", str(tables)), ("server", ", ".join(_server_facts(found)))]
     return Result(
-        {"id": id, "tested": found is not None, "tables": tables},
-        [Fields(tuple(rows))],
+        {"id": id, "tested": found is not None, "tables": getattr(found, "tables", None)},
+        [Fields((*rows, *_test_facts(found)))],
         next_steps=[Command("ingest", id)],
     )
+
+
+def _test_facts(found: ConnectionTest | SourceCheck | None) -> list[tuple[str, str]]:
+    """Return the results of testing a new connection, or that it was not tested."""
+    from ktx_cli.jobs.connections import SourceCheck
+
+    if found is None:
+        return [("tables", "not tested")]
+    if isinstance(found, SourceCheck):
+        return [("found", found.origin)]
+    return [("tables", str(found.tables)), ("server", ", ".join(_server_facts(found)))]
 
 
 def _server_words() -> tuple[Word, ...]:
