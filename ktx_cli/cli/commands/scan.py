@@ -187,8 +187,8 @@ def relationships(
 
     Examples:
         ktx scan relationships
-        ktx scan relationships --status rejected --table regions
-        ktx scan relationships --accept "regions.sales_lead_id->tags.tag_id"
+        ktx scan relationships --status disabled --table orders
+        ktx scan relationships --accept "support_tickets.order_id->orders.order_id"
     """
     from ktx_cli.jobs.review import SHOWN, TypedDecision
     from ktx_cli.project import Layout
