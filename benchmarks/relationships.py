@@ -8,6 +8,7 @@ have to be those of `hidden`. `wrong-trusted`: discovery trusts them.
 Prints precision, recall and F1 of foreign and primary keys, the recall with what was put up for review, queries and
 seconds; the last rows are the mean over the databases and the rates over all links together. `--report` adds strict and
 confirmable figures, those of keys with guesses apart, and how the shown probabilities hold by rows of evidence.
+`--oracle 1.0 --oracle 0.8` compares no model with scripted ones that are right in these shares of their answers.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.relationship_fixtures.discovering import declared_links, discover
 from benchmarks.relationship_fixtures.generate import generate_corpus
+from benchmarks.relationship_fixtures.oracle import Oracle
 from benchmarks.relationship_fixtures.report import Measured, report
 from benchmarks.relationship_fixtures.scoring import Answer, Rates, Score, score, silent_links
 from benchmarks.relationship_fixtures.truth import TRUTH_FILE, Truth, read_truth
@@ -39,6 +42,8 @@ class Case:
     answer: Answer
     score: Score
     measured: Measured
+    asked: int = 0
+    """The number of columns about which an oracle was asked."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         with tempfile.TemporaryDirectory() as made:
-            cases = [run(folder, options, Path(made)) for folder in _folders(options, Path(made))]
+            folders = _folders(options, Path(made))
+            cases = [run(folder, options, Path(made)) for folder in folders]
+            asked = {share: [run(each, options, Path(made), share) for each in folders] for share in options.oracle}
     except KtxError as error:
         print(f"error: {error.message}", f"hint: {error.hint}", sep="\n", file=sys.stderr)
         return error.exit_code
@@ -56,6 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.verbose and not options.json:
         for case in cases:
             print_mistakes(case)
+    if asked and not options.json:
+        print("", comparison({None: cases, **asked}), sep="\n")
     return 0
 
 
@@ -67,6 +76,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--generated", type=int, default=0, metavar="COUNT", help="generated databases to add")
     parser.add_argument("--seed", type=int, default=1, help="the seed of generated databases and wrong keys")
     parser.add_argument("--kind", action="append", help="generate this kind alone; may be given again")
+    parser.add_argument(
+        "--oracle", action="append", type=float, default=[], metavar="SHARE",
+        help="compare with a scripted model that is right in this share of its answers; may be given again",
+    )  # fmt: skip
     parser.add_argument("--report", action="store_true", help="add figures over all databases, and the calibration")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--verbose", action="store_true", help="name every mistake with its reason")
@@ -89,25 +102,31 @@ def _fixtures(folder: Path) -> list[Path]:
     return sorted(each.parent for each in folder.glob(f"*/{TRUTH_FILE}")) or [folder]
 
 
-def run(folder: Path, options: argparse.Namespace, made: Path) -> Case:
-    """Run discovery on one fixture in the way the options ask for, and score it."""
+def run(folder: Path, options: argparse.Namespace, made: Path, oracle: float | None = None) -> Case:
+    """Run discovery on one fixture in the way the options ask for, and score it.
+
+    `oracle`: the share of right answers of a scripted model.
+    """
     truth = read_truth(folder)
-    answer = _answer(folder, truth, options, made)
+    asked = None if oracle is None else Oracle(truth, oracle)
+    answer = _answer(folder, truth, options, made, asked)
     strict = score(truth, answer)
     confirmable = score(truth, answer, silent=silent_links(folder, truth))
     chosen = confirmable if options.exclude_unconfirmable else strict
-    return Case(folder.name, answer, chosen, Measured(truth, answer, strict, confirmable))
+    return Case(
+        folder.name, answer, chosen, Measured(truth, answer, strict, confirmable), len(asked.asked) if asked else 0
+    )
 
 
-def _answer(folder: Path, truth: Truth, options: argparse.Namespace, made: Path) -> Answer:
+def _answer(folder: Path, truth: Truth, options: argparse.Namespace, made: Path, oracle: Oracle | None) -> Answer:
     if options.declared == "as-is":
-        answer = discover(folder, hide=False)
+        answer = discover(folder, hide=False, ask=oracle)
         return replace(answer, accepted=answer.accepted | declared_links(folder))
     if options.declared in ("wrong", "wrong-trusted"):
         wrong_keys(folder, made / "wrong" / folder.name, options.seed)
-        return discover(made / "wrong" / folder.name, hide=options.declared == "wrong")
+        return discover(made / "wrong" / folder.name, hide=options.declared == "wrong", ask=oracle)
     given = {key.table: key.columns for key in truth.primary_keys} if options.declared == "given-pks" else {}
-    return discover(folder, hide=True, primary_keys=given)
+    return discover(folder, hide=True, primary_keys=given, ask=oracle)
 
 
 def as_table(cases: list[Case]) -> str:
@@ -145,6 +164,21 @@ def _sum(rates: list[Rates]) -> Rates:
 def _total(cases: list[Case]) -> Answer:
     queries, seconds = sum(case.answer.queries for case in cases), sum(case.answer.seconds for case in cases)
     return Answer(frozenset(), frozenset(), queries=queries, seconds=seconds)
+
+
+def comparison(by_oracle: Mapping[float | None, list[Case]]) -> str:
+    """Return a table of the foreign keys over all links without a model (None) and with each oracle."""
+    lines = [
+        f"{'foreign keys, all links':28} {'P':>6}{'R':>6}{'F1':>6} {'mean F1':>8} {'worse':>6} {'columns asked':>14}"
+    ]
+    alone = {case.name: case.score.links.f1 for case in by_oracle[None]}
+    for share, cases in by_oracle.items():
+        name = "without a model" if share is None else f"an oracle that is {share:.0%} right"
+        rates, mean = _sum([case.score.links for case in cases]), _mean([case.score.links.f1 for case in cases])
+        worse = sum(case.score.links.f1 < alone[case.name] for case in cases)
+        figures = f"{rates.precision:6.3f}{rates.recall:6.3f}{rates.f1:6.3f} {mean:8.3f} {worse:6}"
+        lines.append(f"{name:28} {figures} {sum(case.asked for case in cases):14}")
+    return "\n".join(lines)
 
 
 def as_json(cases: list[Case]) -> dict[str, Any]:

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from ktx_cli.project.config.blocks import Scan
     from ktx_cli.scan.relationships.hints import HintSource
     from ktx_cli.scan.relationships.record import Discovery
+    from ktx_cli.scan.relationships.undecided import Ask
 
 
-def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None) -> Answer:
+def discover(
+    fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None, ask: Ask | None = None
+) -> Answer:
     """Run discovery on a fixture's database.
 
-    `hide` takes away all declared keys, unique constraints and indexes; `primary_keys` are declared instead.
+    `hide` takes away all declared keys, unique constraints and indexes; `primary_keys` are declared instead. `ask`
+    answers questions about undecided columns in place of a model.
     """
     from ktx_cli.project.config.blocks import Scan
 
@@ -32,7 +36,7 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
         if hide:
             schema = hidden(schema, primary_keys or {})
         started = time.perf_counter()
-        found = discover_database(connector, schema, Scan())
+        found = discover_database(connector, schema, Scan(), ask=ask)
         seconds = time.perf_counter() - started
         views = {table.ref for table in schema.tables if table.kind is TableKind.VIEW}
         few = frozenset(table.ref.name for table in schema.tables if _rows(connector, table) <= 1)
@@ -40,7 +44,11 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
 
 
 def discover_database(
-    connector: Connector, schema: DatabaseSchema, settings: Scan, sources: Sequence[HintSource] = ()
+    connector: Connector,
+    schema: DatabaseSchema,
+    settings: Scan,
+    sources: Sequence[HintSource] = (),
+    ask: Ask | None = None,
 ) -> Discovery:
     """Profile a database and infer its keys and relationships, as a scan does."""
     from ktx_cli.scan.profile.profiler import Budget, profile_tables
@@ -49,7 +57,9 @@ def discover_database(
     started = time.monotonic()
     profiled = profile_tables(connector, schema.tables, Budget.of(settings))
     left = settings.budget.seconds - (time.monotonic() - started)
-    found = discovery.discover(connector, schema.tables, profiled.tables, settings.relationships, sources, seconds=left)
+    found = discovery.discover(
+        connector, schema.tables, profiled.tables, settings.relationships, sources, seconds=left, ask=ask
+    )
     return replace(found, queries=found.queries + profiled.statements)
 
 

@@ -13,9 +13,11 @@ import pytest
 from benchmarks import relationships
 from benchmarks.relationship_fixtures import discovering
 from benchmarks.relationship_fixtures.generate import generate
+from benchmarks.relationship_fixtures.oracle import Oracle as ScriptedModel
 from benchmarks.relationship_fixtures.scoring import Answer
-from benchmarks.relationship_fixtures.truth import Truth, read_truth
+from benchmarks.relationship_fixtures.truth import Reference, Truth, read_truth
 from ktx_cli.scan.relationships.record import Check
+from ktx_cli.scan.relationships.undecided import Offer, UndecidedColumn
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
 from ktx_cli.warehouses.registry import connect
 
@@ -33,7 +35,7 @@ class Oracle:
         self.asked: list[dict[str, Any]] = []
 
     def __call__(
-        self, folder: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None
+        self, folder: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None, ask: Any = None
     ) -> Answer:
         self.asked.append({"folder": folder, "hide": hide, "primary_keys": primary_keys})
         truth = read_truth(folder)
@@ -152,7 +154,7 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
     edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
     found = SimpleNamespace(relationships=edges, primary_keys={one: ("id",), other: ()}, queries=3)
     monkeypatch.setattr(
-        "benchmarks.relationship_fixtures.discovering.discover_database", lambda connector, schema, config: found
+        "benchmarks.relationship_fixtures.discovering.discover_database", lambda connector, schema, config, ask: found
     )
     answer = discovering.discover(fixture[0], hide=True)
     assert {str(link) for link in answer.accepted} == {"one(a) -> other(id)"}
@@ -162,3 +164,32 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
         ("one(a) -> other(id)", 0.9, 12),
         ("one(b) -> other(id)", 0.9, 12),
     ]
+
+
+def test_an_oracle_is_right_in_the_share_that_it_is_given() -> None:
+    parents = [TableRef(None, name) for name in ("right", "wrong")]
+    offers = tuple(Offer(parent, "id", "the values are there") for parent in parents)
+    columns = [UndecidedColumn(TableRef(None, f"t{number}"), "c", offers) for number in range(500)]
+    links = tuple(Reference(column.table.name, ("c",), "right", ("id",)) for column in columns[:250])
+    right = {(each.child, "right", "model") for each in links}
+    right |= {(c.table.name, name, "model_rejected") for c in columns[250:] for name in ("right", "wrong")}
+    shares = {}
+    for accuracy in (1.0, 0.8, 0.0):
+        model = ScriptedModel(Truth((), links), accuracy)
+        given: dict[str, set[tuple[str, str, str]]] = {}
+        for hint in model(columns):
+            given.setdefault(hint.child.name, set()).add((hint.child.name, hint.parent.name, hint.source))
+        assert model.asked == columns
+        shares[accuracy] = sum(answer <= right for answer in given.values()) / len(columns)
+        assert {hint: model(columns).count(hint) for hint in model(columns)} == dict.fromkeys(model(columns), 1)
+    assert (shares[1.0], shares[0.0]) == (1.0, 0.0)
+    assert 0.75 < shares[0.8] < 0.85
+
+
+def test_oracles_are_compared_with_no_model(fixture: tuple[Path, Truth], capsys: pytest.CaptureFixture[str]) -> None:
+    assert relationships.main([str(fixture[0]), "--oracle", "1.0", "--oracle", "0.8"]) == 0
+    head, alone, *oracles = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    assert head.endswith("columns asked")
+    assert (alone.startswith("without a model"), alone.split()[-2:]) == (True, ["0", "0"])
+    assert [line.split()[4] for line in oracles] == ["100%", "80%"]
+    assert oracles[0].split()[-2] == "0", "the truth makes nothing worse"

@@ -33,14 +33,40 @@ from ktx_cli.scan.relationships.keys import (
     is_dense,
     own_name,
 )
-from ktx_cli.scan.relationships.ranker import Ranker, branch_probability, load_ranker, score_candidates, shared_words
-from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
+from ktx_cli.scan.relationships.ranker import (
+    Ranker,
+    branch_probability,
+    load_ranker,
+    score_candidates,
+    shared_words,
+    with_hints,
+)
+from ktx_cli.scan.relationships.record import (
+    MODEL_REJECTED,
+    MODEL_SOURCE,
+    Cardinality,
+    Check,
+    Discovery,
+    KeyChoice,
+    Relationship,
+    Status,
+    is_answered,
+)
+from ktx_cli.scan.relationships.undecided import (
+    Answers,
+    Ask,
+    answers_of,
+    find_undecided,
+    questions_of,
+    without_answered,
+)
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import quoted
 from ktx_cli.warehouses import Connector, Table, TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, TableFacts
+    from ktx_cli.scan.relationships.undecided import Answers, Ask
 
 MOST_CHECKS = 1000
 """The number of references that are checked on all rows, unless `validationBudget` sets another."""
@@ -158,6 +184,7 @@ def discover(
     *,
     seconds: float | None = None,
     failures: Failures = STRICT,
+    ask: Ask | None = None,
 ) -> Discovery:
     """Infer the keys and relationships of sampled tables. Declared keys are kept; declared joins are not returned.
 
@@ -170,7 +197,7 @@ def discover(
     limits = [each for each in (seconds, None if own is None else own / 1000) if each is not None]
     deadline = monotonic() + min(limits) if limits else None
     row_checks = RowChecks(connector, settings, len(facts.columns), deadline)
-    return Inference(facts, settings, row_checks, sources, ranker or load_ranker(), failures).run()
+    return Inference(facts, settings, row_checks, sources, ranker or load_ranker(), failures, ask).run()
 
 
 @dataclass(slots=True)
@@ -183,6 +210,7 @@ class Inference:
     sources: Sequence[HintSource]
     ranker: Ranker
     failures: Failures
+    ask: Ask | None = None
 
     def run(self) -> Discovery:
         """Return the keys and relationships."""
@@ -194,6 +222,7 @@ class Inference:
         candidates = self.ranked_candidates(uniques, names, hints)
         resolution = resolve(candidates, self.settings.accept_threshold)
         checks = self.row_checks.check_candidates(resolution.winners)
+        resolution = self._with_answers(candidates, resolution, checks, hints.answers)
         accepted = [
             candidate
             for candidate in resolution.winners
@@ -228,6 +257,52 @@ class Inference:
             queries=self.row_checks.queries,
             problems=self.row_checks.all_problems(),
         )
+
+    def _with_answers(
+        self,
+        candidates: Sequence[Candidate],
+        resolution: Resolution,
+        checks: dict[Candidate, Check | None],
+        recorded: Answers,
+    ) -> Resolution:
+        """Return the resolution with the model's answers about undecided columns, new ones and `recorded` ones.
+
+        Checks of winners that the answers change are added to `checks`.
+        """
+        answers = dict(recorded)
+        if self.ask is not None:
+            from ktx_cli.scan.relationships.undecided import answers_of, find_undecided, questions_of, without_answered
+
+            started = monotonic()
+            open_winners = {
+                winner: self._status(winner, checks[winner])
+                for winner in resolution.winners
+                if self._is_open(winner, checks[winner])
+            }
+            undecided = without_answered(find_undecided(open_winners, candidates, self.settings), recorded)
+            questions = questions_of(undecided, lambda candidate: evidence_text(candidate, checks))
+            answers |= answers_of(self.ask(questions) if questions else (), undecided)
+            if self.row_checks.deadline is not None:
+                self.row_checks.deadline += monotonic() - started
+        decided = [candidate for candidate in candidates if (candidate.child, candidate.key) in answers]
+        for candidate in decided:
+            source = answers[candidate.child, candidate.key]
+            candidate.sources.add(source)
+            candidate.probability = with_hints(candidate.probability, (source,))
+        if not decided:
+            return resolution
+        resolved = resolve(candidates, self.settings.accept_threshold)
+        changed = [winner for winner in resolved.winners if winner not in checks or winner in set(decided)]
+        checks.update(self.row_checks.check_candidates(changed))
+        return resolved
+
+    def _is_open(self, winner: Candidate, check: Check | None) -> bool:
+        """Return whether a word for or against a relationship may decide about it, because no rows contradict it."""
+        if self._is_unchecked(winner) or is_own_number(winner) or winner.only_orphans:
+            return False
+        if check is None or winner.empty:
+            return not self.settings.validation_required_for_manifest
+        return check.violations <= MAX_VIOLATIONS
 
     def _of_views(self, keys: Mapping[TableFacts, KeyChoice], names: NameIndex) -> list[Relationship]:
         """Return the joins of views to the tables whose key they have under its own name.
@@ -264,6 +339,8 @@ class Inference:
         candidates = find_candidates(
             self.facts, uniques.keys, names, hints.single, prober, most=most, declared=_declared(self.facts)
         )
+        for candidate in candidates:
+            candidate.sources.discard(MODEL_SOURCE)  # A recorded answer counts only after the first resolution.
         score_candidates(self.ranker, self.facts.columns, candidates)
         row_checks.queries += prober.statements
         row_checks.problems += prober.problems
@@ -305,7 +382,8 @@ class Inference:
                 candidate, Status.REJECTED, sampled_check(candidate), resolution.losers[candidate]
             )
             for candidate in candidates
-            if candidate in resolution.losers and candidate.probability >= least and candidate.child not in split
+            if candidate in resolution.losers and candidate.child not in split
+            if candidate.probability >= least or is_answered(candidate.sources)
         ]
 
     def _status(self, candidate: Candidate, check: Check | None) -> Status:
@@ -551,7 +629,7 @@ def is_own_number(candidate: Candidate) -> bool:
     Such numbers are in every larger key. A subtype's key has gaps, or the parent's name.
     """
     child, own = candidate.child, own_name(candidate.child)
-    if own < 0.6 or not child.unique or candidate.sources - {"names", "values"}:
+    if own < 0.6 or not child.unique or candidate.sources - {"names", "values", MODEL_SOURCE, MODEL_REJECTED}:
         return False
     if candidate.name_match.table > own or own_name(candidate.key) > own + 0.15:
         return False
@@ -700,7 +778,11 @@ def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
 def says_nothing(candidate: Candidate) -> bool:
     """Return whether neither the name nor the values of a column tell one key from others: at most two values."""
     named = candidate.name_match.best >= FAINT_NAME or candidate.name_match.meaning
-    return not named and candidate.child.distinct <= FEW_VALUES and not candidate.sources - {"names", "values"}
+    return (
+        not named
+        and candidate.child.distinct <= FEW_VALUES
+        and not candidate.sources - {"names", "values", MODEL_REJECTED}
+    )
 
 
 def qualified_name(column: ColumnFacts) -> str:
@@ -735,6 +817,22 @@ def _name_text(candidate: Candidate) -> str:
     if candidate.name_match.best >= 0.4:
         return "Column name is similar"
     return "Column name may refer to this table" if candidate.name_match.meaning else "Column name gives no indication"
+
+
+def evidence_text(candidate: Candidate, checks: Mapping[Candidate, Check | None]) -> str:
+    """Return the evidence for a candidate in words, without names and values."""
+    check = checks.get(candidate) or sampled_check(candidate)
+    parts = [_name_text(candidate)]
+    if check is None:
+        parts.append("the values could not be compared")
+    else:
+        sampled = "" if check.exact else "sampled "
+        share = f"{_share(check)} of the {sampled}rows" if check.missing else f"all {sampled}values"
+        parts.append(f"{share} exist in the key")
+        parts.append(f"{plural(candidate.child.distinct, 'distinct value')} in the sample")
+    if candidate.rivals:
+        parts.append(f"{plural(candidate.rivals, 'other key')} also contain the values")
+    return "; ".join(parts)
 
 
 def match_text(check: Check, key: Sequence[ColumnFacts]) -> str:

@@ -1,4 +1,4 @@
-"""Join hints beyond names and values: the port of their sources, views as a source, and proposals of the model."""
+"""Join hints beyond names and values: the port of their sources, views as a source, and answers of a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from ktx_cli.faces import exp
 from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, TableFacts
 from ktx_cli.scan.relationships.keys import is_unique
-from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord
+from ktx_cli.scan.relationships.record import MODEL_REJECTED, MODEL_SOURCE, Relationship, RelationshipRecord
 from ktx_cli.warehouses import Table, TableRef
 
 
@@ -39,10 +39,14 @@ Ends = tuple[tuple[ColumnFacts, ...], tuple[ColumnFacts, ...]]
 
 @dataclass(frozen=True, slots=True)
 class JoinHints:
-    """The hints by the columns at both ends, with their sources; those of single columns are kept apart."""
+    """The hints by the columns at both ends, with their sources; those of single columns are kept apart.
+
+    `answers`: what a model answered about single columns, `model` or `model_rejected`.
+    """
 
     single: dict[tuple[ColumnFacts, ColumnFacts], set[str]] = field(default_factory=lambda: defaultdict(set))
     several: dict[Ends, set[str]] = field(default_factory=lambda: defaultdict(set))
+    answers: dict[tuple[ColumnFacts, ColumnFacts], str] = field(default_factory=dict)
 
 
 def hints_of(sources: Iterable[HintSource], facts: DatabaseFacts, keys: Iterable[ColumnFacts]) -> JoinHints:
@@ -57,7 +61,10 @@ def hints_of(sources: Iterable[HintSource], facts: DatabaseFacts, keys: Iterable
             if _is_unique(key):
                 found.several[child, key].add(hint.source)
         elif key[0] in known:
-            found.single[child[0], key[0]].add(hint.source)
+            if hint.source in (MODEL_SOURCE, MODEL_REJECTED):
+                found.answers[child[0], key[0]] = hint.source
+            if hint.source != MODEL_REJECTED:
+                found.single[child[0], key[0]].add(hint.source)
     return found
 
 
@@ -200,11 +207,8 @@ def _holders(name: str, tables: Iterable[TableRef], index: _TableIndex) -> list[
     return [(ref, column) for ref, column in found if column is not None]
 
 
-MODEL_SOURCE: Final = "model"
-"""The source of these hints, also among the `sources` of a relationship."""
-
-MODEL_ORIGIN: Final = "proposed by the model"
-"""The last part of the reason of such a relationship."""
+MODEL_ORIGINS: Final = {MODEL_SOURCE: "proposed by the model", MODEL_REJECTED: "rejected by the model"}
+"""Source -> the last part of the reason of such a relationship."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,22 +223,24 @@ class FixedHints:
 
 
 def recorded_hints(record: RelationshipRecord) -> tuple[JoinHint, ...]:
-    """Return what the model proposed in earlier scans, so that a scan without a model infers the same joins."""
+    """Return the model's answers in earlier scans, so that a scan without a model infers the same joins."""
     return tuple(
-        JoinHint(r.child, r.child_columns, r.parent, r.parent_columns, MODEL_SOURCE)
+        JoinHint(r.child, r.child_columns, r.parent, r.parent_columns, source)
         for r in (*record.relationships, *record.gone)
-        if MODEL_SOURCE in r.sources
+        for source in MODEL_ORIGINS
+        if source in r.sources
     )
 
 
 def with_origin(record: RelationshipRecord) -> RelationshipRecord:
-    """Return the record with reasons that mark the relationships that the model proposed."""
+    """Return the record with reasons that mark the relationships about which a model decided."""
     return replace(record, relationships=tuple(map(_with_origin, record.relationships)))
 
 
 def _with_origin(relationship: Relationship) -> Relationship:
-    if MODEL_SOURCE not in relationship.sources or MODEL_ORIGIN in relationship.reason.casefold():
+    origin = next((text for source, text in MODEL_ORIGINS.items() if source in relationship.sources), None)
+    if origin is None or origin in relationship.reason.casefold():
         return relationship
     evidence = relationship.reason.removesuffix(".")
-    reason = f"{evidence}; {MODEL_ORIGIN}." if evidence else f"{MODEL_ORIGIN.capitalize()}."
+    reason = f"{evidence}; {origin}." if evidence else f"{origin.capitalize()}."
     return replace(relationship, reason=reason)

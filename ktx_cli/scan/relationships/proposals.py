@@ -27,8 +27,9 @@ from ktx_cli.scan.descriptions.batches import (
 from ktx_cli.scan.descriptions.facts import Join, TableContext, join_order, sha256_of, structure_hash
 from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of, ignore_progress, side_by_side
 from ktx_cli.scan.profile.profiler import ColumnProfile
-from ktx_cli.scan.relationships.hints import MODEL_SOURCE, JoinHint
+from ktx_cli.scan.relationships.hints import JoinHint
 from ktx_cli.scan.relationships.names import key_base, stem, table_words, tokens
+from ktx_cli.scan.relationships.record import MODEL_SOURCE
 from ktx_cli.warehouses import SemanticType, Table, TableRef, ref_order
 
 _COMPARABLE: Final = frozenset({ValueKind.INTEGER, ValueKind.NUMBER, ValueKind.TEXT, ValueKind.TIME})

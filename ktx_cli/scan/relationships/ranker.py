@@ -450,7 +450,9 @@ def _sigmoid(log_odds: float) -> float:
     return 1 / (1 + exp(-max(-30.0, min(30.0, log_odds))))
 
 
-HINT_WEIGHTS: Final[Mapping[str, float]] = {"dbt": 4.0, "view": 3.0, "history": 2.5, "embedding": 1.0, "model": 1.5}
+HINT_WEIGHTS: Final[Mapping[str, float]] = {
+    "dbt": 4.0, "view": 3.0, "history": 2.5, "embedding": 1.0, "model": 1.5, "model_rejected": -1.5,
+}  # fmt: skip
 """What each source of hints adds to the log-odds of a relationship."""
 
 Node = tuple[int, float, int, int]

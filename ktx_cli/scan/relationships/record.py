@@ -14,6 +14,17 @@ from ktx_cli.scan.stages import Stage, StageFailure
 from ktx_cli.semantic import quoted
 from ktx_cli.warehouses import Table, TableRef
 
+MODEL_SOURCE: Final = "model"
+"""The source of a relationship that a model chose, among its `sources`."""
+
+MODEL_REJECTED: Final = "model_rejected"
+"""The source of a relationship that a model was asked about and did not choose: evidence against it."""
+
+
+def is_answered(sources: Iterable[str]) -> bool:
+    """Return whether a model chose or rejected a relationship with these sources."""
+    return not {MODEL_SOURCE, MODEL_REJECTED}.isdisjoint(sources)
+
 
 class Status(StrEnum):
     """The decision of a scan about a relationship: a join, one that needs review, or none."""
@@ -156,9 +167,11 @@ class RelationshipRecord:
         return tuple(each for each in self.relationships if each.status is Status.ACCEPTED)
 
     def recorded(self) -> tuple[Relationship, ...]:
-        """Return the relationships that are recorded."""
+        """Return the recorded relationships: all but unlikely ones about which no model answered."""
         return tuple(
-            r for r in self.relationships if r.status is not Status.REJECTED or r.probability >= LEAST_PROBABILITY
+            r
+            for r in self.relationships
+            if r.status is not Status.REJECTED or r.probability >= LEAST_PROBABILITY or is_answered(r.sources)
         )
 
 
@@ -248,7 +261,7 @@ _DEPENDING: dict[Stage, Callable[[Relationship, TableRef | None], bool]] = {
     Stage.KEYS: lambda each, table: len(each.child_columns) > 1 and table in (None, each.parent),
     Stage.COMPOSITES: lambda each, table: len(each.child_columns) > 1,
     Stage.POLYMORPHIC: lambda each, table: each.condition is not None and table in (None, each.child),
-    Stage.HINTS: lambda each, table: bool({"view", "model"} & set(each.sources)),
+    Stage.HINTS: lambda each, table: "view" in each.sources or is_answered(each.sources),
 }
 """Stage -> whether a relationship of an earlier scan depends on it, for one table or for all (None)."""
 

@@ -147,7 +147,10 @@ def test_a_ranker_for_other_features_is_refused(features: list[str]) -> None:
     assert caught.value.hint.startswith("python benchmarks/train_ranker.py")
 
 
-@given(st.floats(0, 1), st.sets(st.sampled_from([*HINT_WEIGHTS, "names", "of nobody"])))
+RAISING = {source for source, weight in HINT_WEIGHTS.items() if weight > 0}
+
+
+@given(st.floats(0, 1), st.sets(st.sampled_from([*sorted(RAISING), "names", "of nobody"])))
 def test_hints_raise_a_probability(probability: float, hints: set[str]) -> None:
     found = with_hints(probability, hints)
     assert 0.0 <= found <= 1.0
@@ -155,6 +158,16 @@ def test_hints_raise_a_probability(probability: float, hints: set[str]) -> None:
         assert found > probability
     else:
         assert found == pytest.approx(probability, abs=2e-6) or found >= probability
+
+
+@given(st.floats(0, 1))
+def test_a_model_that_rejects_a_join_lowers_its_probability_as_much_as_one_that_chooses_it_raises_it(
+    probability: float,
+) -> None:
+    assert HINT_WEIGHTS.keys() - RAISING == {"model_rejected"}
+    rejected = with_hints(probability, ["model_rejected"])
+    assert 0.0 <= rejected <= probability or probability < 0.001
+    assert with_hints(rejected, ["model"]) == pytest.approx(probability, abs=2e-5)
 
 
 def test_a_hint_alone_does_not_make_a_join() -> None:
