@@ -52,14 +52,6 @@ from ktx_cli.scan.relationships.record import (
     Status,
     is_answered,
 )
-from ktx_cli.scan.relationships.undecided import (
-    Answers,
-    Ask,
-    answers_of,
-    find_undecided,
-    questions_of,
-    without_answered,
-)
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import quoted
 from ktx_cli.warehouses import Connector, Table, TableRef
