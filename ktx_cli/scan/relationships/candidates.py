@@ -13,6 +13,7 @@ from ktx_cli.core import SourceError
 from ktx_cli.scan.profile.profiler import SparedTableError, comparable, fold_of
 from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, is_blank, marks
 from ktx_cli.scan.relationships.keys import SHARED_BY_TABLES
+from ktx_cli.scan.relationships.names import names_agent
 from ktx_cli.scan.relationships.ranker import (
     FIT_TOLERANCE,
     ColumnFeatures,
@@ -292,7 +293,7 @@ def find_candidates(
     shared = _shared(children, values)
     candidates: list[Candidate] = []
     for child in children:
-        holders = [*values.parents(child), *shared.get(child, ())]
+        holders = [*values.parents(child), *shared.get(child, ()), *_mentioned(child, names)]
         candidates += _candidates_of(child, names, holders, hints.get(child, {}), most)
     return _worth_ranking(candidates, prober)
 
@@ -332,7 +333,16 @@ def _worth_ranking(candidates: Sequence[Candidate], prober: Prober) -> list[Cand
 
 def can_refer(column: ColumnFacts) -> bool:
     """Return whether a column's values can be references at all."""
-    return column.family is not Family.OTHER and (column.keyed or column.distinct > 2 or not column.has_word("flag"))
+    is_flag = column.distinct <= 2 and column.has_word("flag") and not names_agent(column.base)
+    return column.family is not Family.OTHER and (column.keyed or not is_flag)
+
+
+def _mentioned(child: ColumnFacts, names: NameIndex) -> list[ColumnFacts]:
+    """Return the keys of the tables that a table's name names, for a column such as `new_id` in `work_redirect`."""
+    if not child.keyed or child.empty or not child.base or names.tables(child.base):
+        return []
+    keys = [key for number in names.mentioned(child.table) for key in names.likeliest_keys(number)]
+    return [key for key in dict.fromkeys(keys) if key is not child and same_family(child, key)]
 
 
 def _shared(children: Iterable[ColumnFacts], values: ValueIndex) -> dict[ColumnFacts, list[ColumnFacts]]:
@@ -584,7 +594,9 @@ class ValueIndex:
 
     def shared(self, namesakes: Sequence[ColumnFacts]) -> list[ColumnFacts]:
         """Return the keys that may hold the integers of all columns with one name, narrowest first."""
-        ranges = [_range(each) for each in namesakes]
+        ranges = [each for each in map(_range_without_sentinels, namesakes) if each is not None]
+        if not ranges:
+            return []
         return self._around(min(low for low, _ in ranges), max(high for _, high in ranges), NEAREST_OF_FEW)
 
     def _covering(self, child: ColumnFacts) -> list[ColumnFacts]:
@@ -627,6 +639,15 @@ class ValueIndex:
 
 def _range(column: ColumnFacts) -> tuple[int, int]:
     return int(column.profile.minimum), int(column.profile.maximum)
+
+
+def _range_without_sentinels(column: ColumnFacts) -> tuple[int, int] | None:
+    """Return the range of a column's integers other than sentinels, or None if there are no others."""
+    low, high = _range(column)
+    if low not in SENTINELS and high not in SENTINELS:
+        return low, high
+    rest = [value for value in column.counts if value not in SENTINELS]
+    return (int(min(rest)), int(max(rest))) if rest else None
 
 
 def _without_outliers(column: ColumnFacts) -> tuple[int, int]:

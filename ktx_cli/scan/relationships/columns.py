@@ -17,9 +17,11 @@ from ktx_cli.scan.relationships.names import (
     alike,
     concepts,
     key_base,
+    local_key_phrases,
     local_key_words,
     own_prefix,
     phrase_alike,
+    skeleton,
     stem,
     string_prefix,
     table_words,
@@ -47,6 +49,9 @@ PART_OF_CONTEXT = 0.92
 
 START_OF_CONTEXT = 0.85
 """The match of `type` in the table `sales_area` with the table `sales_type`."""
+
+ORDER_MATCH = 0.85
+"""The match of `entity0` in the table `link_artist_work` with the table `artist`."""
 
 MOST_TABLES = 12
 """The maximum number of tables that one name may refer to."""
@@ -82,15 +87,20 @@ class NameIndex:
         for word in self._by_word:
             self._by_letter[word[0]].append(word)
         self._by_name: dict[str, list[int]] = defaultdict(list)
+        self._whole: dict[str, int] = {}
         for table in tables:
+            self._whole.setdefault(_stemmed(table.words), table.number)
             if len(table.words) > 1:
                 self._by_name[_stemmed(table.words)].append(table.number)
         self._by_parts: dict[tuple[str, ...], list[ColumnFacts]] = defaultdict(list)
+        self._by_spelling: dict[tuple[str, ...], list[ColumnFacts]] = defaultdict(list)
         self._keys: dict[int, list[ColumnFacts]] = defaultdict(list)
         for key in keys:
             self._keys[key.table.number].append(key)
             if key.base:
                 self._by_parts[key.parts].append(key)
+            if key.shortened:
+                self._by_spelling[tokens(key.name)].append(key)
         self._by_concept: dict[str, set[int]] = defaultdict(set)
         for table in tables:
             for concept in concepts(table.words):
@@ -101,8 +111,8 @@ class NameIndex:
 
     def parents(self, child: ColumnFacts) -> Mapping[ColumnFacts, NameMatch]:
         """Return the keys that the column's name refers to, and how well it matches them."""
-        in_context = self._in_context(child)
-        if in_context or _may_name_own_table(child) or child in self._keys.get(child.table.number, ()):
+        alone = tokens(child.name) in self._by_spelling or self._in_context(child) or _may_name_own_table(child)
+        if alone or _is_numbered(child) or child in self._keys.get(child.table.number, ()):
             return self._find_parents(child)
         spelling = (child.parts, child.base, child.keyed)
         known = self._parents.get(spelling)
@@ -122,6 +132,9 @@ class NameIndex:
                     continue
                 likeliest.add(key.family)
                 found[key] = NameMatch(tables.get(number, 0.0), alike_key, number in meant)
+        for key in self._by_spelling.get(tokens(child.name), ()):
+            if key is not child and key not in found and key.table is not child.table:
+                found[key] = NameMatch(tables.get(key.table.number, 0.0), key_alike(child, key))
         for start in range(len(child.parts)):
             for key in self._by_parts.get(child.parts[start:], ()):
                 if key is not child and key not in found:
@@ -144,12 +157,42 @@ class NameIndex:
         A column is also read with its table's words: `type` of the table `area` refers to `area_type`.
         """
         tables = self.tables(child.base)
-        in_context = self._in_context(child)
+        in_context = {**self._by_order(child), **self._in_context(child)}
         if in_context:
             tables = {**tables, **{at: max(match, tables.get(at, 0.0)) for at, match in in_context.items()}}
         if not _may_name_own_table(child):
             return tables
         return {**tables, child.table.number: max(OWN_TABLE_MATCH, tables.get(child.table.number, 0.0))}
+
+    def mentioned(self, table: TableFacts) -> list[int]:
+        """Return the tables whose names are in a table's name, in order: `artist`, `work` for `link_artist_work`."""
+        words, found, start = table.words, [], 0
+        while start < len(words):
+            ends = range(len(words), start, -1)
+            numbers = ((end, self._whole.get(_stemmed(words[start:end]))) for end in ends)
+            named = next(((end, at) for end, at in numbers if at is not None and at != table.number), None)
+            if named is not None:
+                found.append(named[1])
+            start = named[0] if named is not None else start + 1
+        return found
+
+    def likeliest_keys(self, number: int) -> Sequence[ColumnFacts]:
+        """Return the likeliest key of a table, or nothing."""
+        return self._keys.get(number, [])[:1]
+
+    def _by_order(self, child: ColumnFacts) -> dict[int, float]:
+        """Return the table that one of two numbered columns refers to: the first or second that its table's name names.
+
+        `entity0` and `entity1` of `link_artist_work` refer to `artist` and `work`.
+        """
+        if not _is_numbered(child):
+            return {}
+        numbered = [each for each in child.table.columns if _is_numbered(each) and each.base[:-1] == child.base[:-1]]
+        tables = self.mentioned(child.table)
+        if len(numbered) != 2 or len(tables) != 2:
+            return {}
+        numbered.sort(key=lambda column: int(column.base[-1]))
+        return {tables[numbered.index(child)]: ORDER_MATCH}
 
     def _in_context(self, child: ColumnFacts) -> dict[int, float]:
         """Return table number -> how well its name matches the column's words after words of the column's own table."""
@@ -207,9 +250,13 @@ def _stemmed(name: Iterable[str]) -> str:
     return "".join(map(stem, name))
 
 
+def _is_numbered(child: ColumnFacts) -> bool:
+    return len(child.base) > 1 and child.base[-1] in ("0", "1", "2")
+
+
 def _may_name_own_table(child: ColumnFacts) -> bool:
     """Return whether the name is a role within the same table: a parent, or a manager in a table of people."""
-    if child.has_word("self"):
+    if child.names_self:
         return len(child.base) <= 2
     return child.has_word("boss") and "person" in concepts(child.table.words)
 
@@ -257,6 +304,8 @@ def _parts_of_table(name: tuple[str, ...], size: int) -> tuple[tuple[float, str,
 
 def key_alike(child: ColumnFacts, key: ColumnFacts) -> float:
     """Return how well a column's name matches a key's. A generic name such as `id` or `code` matches nothing."""
+    if key.shortened and child.table is not key.table and tokens(child.name) == tokens(key.name):
+        return 1.0
     if not key.base:
         return 0.0
     if child.parts == key.parts or child.joined == key.joined:
@@ -288,6 +337,12 @@ class Family(StrEnum):
 
 _OBSERVED = {ValueKind.INTEGER: Family.INTEGER, ValueKind.TEXT: Family.TEXT, ValueKind.TIME: Family.TIME}
 _DECLARED = {SemanticType.NUMBER: Family.INTEGER, SemanticType.STRING: Family.TEXT, SemanticType.TIME: Family.TIME}
+
+
+@functools.lru_cache(maxsize=100_000)
+def _names_self(word: str) -> bool:
+    known = words("self")
+    return word in known or any(word in (each[:3], each[:4], skeleton(each)) for each in ("parent", "previous"))
 
 
 @dataclass(slots=True, eq=False)
@@ -345,6 +400,16 @@ class ColumnFacts:
     def unique(self) -> bool:
         """Whether every row of the sample has a different value."""
         return self.without_repeats and self.nulls == 0
+
+    @property
+    def shortened(self) -> bool:
+        """Whether its words are only a part of its name, without those of its table (`cst_id` in `customer`)."""
+        return len("".join(tokens(self.name))) > len(self.joined)
+
+    @property
+    def names_self(self) -> bool:
+        """Whether its name has a word, or an abbreviation of one, for another row of its own table: `parent`."""
+        return any(map(_names_self, self.parts))
 
     def has_word(self, kind: str) -> bool:
         """Return whether its name has a word of a kind (`measure`, `flag` ...)."""
@@ -414,10 +479,12 @@ def gather(
     relations = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
     chosen = [relation for relation in relations if relation[0].kind is not TableKind.VIEW] or relations
     names = [table.ref.name for table, _ in chosen]
-    local = local_key_words(_first_keys(chosen))
-    splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
-    views = [relation for relation in relations if relation[0].kind is TableKind.VIEW and relation not in chosen]
+    firsts = _first_keys(chosen)
     words_of = table_words(names)
+    local = _LocalKeys(local_key_words(firsts), local_key_phrases(firsts, words_of.values()))
+    spelled = [" ".join(words_of[name]) for name in names]
+    splitter = Splitter([*names, *spelled, *(column.name for table, _ in chosen for column in table.columns)])
+    views = [relation for relation in relations if relation[0].kind is TableKind.VIEW and relation not in chosen]
     words_of_views = table_words([*names, *(table.ref.name for table, _ in views)]) if views else {}
     found: list[TableFacts] = []
     beside: list[TableFacts] = []
@@ -428,6 +495,14 @@ def gather(
                 known.append(_table(table, sample, splitter.split(name_words[table.ref.name]), number, splitter, local))
     _mark_peculiar(found)
     return DatabaseFacts(dialect, found, tuple(table for table, _ in relations), beside)
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalKeys:
+    """The words, and several words together, that mean a key only in one database."""
+
+    words: frozenset[str]
+    phrases: frozenset[tuple[str, ...]]
 
 
 def _first_keys(chosen: Sequence[tuple[Table, SampledTable]]) -> list[tuple[str, ...]]:
@@ -449,7 +524,7 @@ def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
 
 
 def _table(
-    table: Table, sampled: SampledTable, name: tuple[str, ...], number: int, splitter: Splitter, local: frozenset[str]
+    table: Table, sampled: SampledTable, name: tuple[str, ...], number: int, splitter: Splitter, local: _LocalKeys
 ) -> TableFacts:
     facts = TableFacts(table, sampled, name, number)
     last = tokens(table.ref.name)[-1]
@@ -461,7 +536,7 @@ def _table(
         if len(parts) > len(prefix) and parts[: len(prefix)] == prefix:
             parts = parts[len(prefix) :]
         parts = splitter.split(without_prefix(parts, letters))
-        base, keyed = key_base(parts, local)
+        base, keyed = key_base(parts, local.words, local.phrases)
         counts = sampled.counts.get(column.name, {})
         family = _family(column, profile)
         blanks = sum(count for value, count in counts.items() if is_blank(value)) if family is Family.TEXT else 0

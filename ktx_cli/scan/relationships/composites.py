@@ -100,7 +100,7 @@ def _is_table(words: tuple[str, ...], member: ColumnFacts) -> bool:
 
 def _by_table(other: ColumnFacts, member: ColumnFacts, names: NameIndex) -> Likeness | None:
     """Return how well a column named after the parent's table corresponds to the key column that numbers its rows."""
-    may_refer = other.keyed or other.has_word("self") or other.has_word("boss")
+    may_refer = other.keyed or other.names_self or other.has_word("boss")
     if not may_refer or own_name(member) < TABLE_MATCH or counts_rows(other):
         return None
     number = member.table.number

@@ -26,11 +26,12 @@ from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import HintSource, JoinHints, hints_of
 from ktx_cli.scan.relationships.keys import (
-    EXTENSIONS,
     UniqueColumns,
     choose_keys,
+    extends_table,
     find_unique_columns,
     is_dense,
+    is_extension,
     own_name,
 )
 from ktx_cli.scan.relationships.ranker import (
@@ -386,7 +387,8 @@ class Inference:
         doubtful = candidate.only_orphans or (
             candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
         )
-        doubtful = doubtful or bool(candidate.rivals and says_nothing(candidate)) or is_own_number(candidate)
+        vague = bool(candidate.rivals and says_nothing(candidate)) or is_own_number(candidate)
+        doubtful = doubtful or (vague and candidate.probability < SURE_PROBABILITY)
         return Status.REVIEW if doubtful and status is Status.ACCEPTED else status
 
     def _is_unchecked(self, candidate: Candidate) -> bool:
@@ -490,7 +492,7 @@ def _to_extensions(by_child: Mapping[ColumnFacts, Sequence[Candidate]]) -> set[C
 def _is_extension(key: ColumnFacts, other: ColumnFacts) -> bool:
     """Return whether a key is less its own table's than the other is."""
     mine, theirs = own_name(key), own_name(other)
-    tails = [column.table.words[-1] in EXTENSIONS for column in (key, other)]
+    tails = [is_extension(column.table) for column in (key, other)]
     return theirs > mine if tails[0] == tails[1] else tails[0]
 
 
@@ -623,10 +625,15 @@ def is_own_number(candidate: Candidate) -> bool:
     child, own = candidate.child, own_name(candidate.child)
     if own < 0.6 or not child.unique or candidate.sources - {"names", "values", MODEL_SOURCE, MODEL_REJECTED}:
         return False
-    if candidate.name_match.table > own or own_name(candidate.key) > own + 0.15:
+    if extends_table(child.table, candidate.key.table):
+        return False
+    if candidate.name_match.table > own + 0.05 or own_name(candidate.key) > own + 0.15:
         return False
     return child.distinct < SURE_ROWS or (child.family is Family.INTEGER and is_dense(child))
 
+
+SURE_PROBABILITY = 0.9
+"""From this probability on, neighbours that refer to the key make up for a name and values that say nothing."""
 
 FEW_VALUES = 2
 """A column with at most this many distinct values fits many keys, so that only its name can decide."""

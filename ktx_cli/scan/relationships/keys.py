@@ -7,7 +7,7 @@ columns that can be part of a key and to sets of four.
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -15,7 +15,16 @@ from math import prod
 from typing import Any, Final
 
 from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, Family, NameIndex, TableFacts, originals
-from ktx_cli.scan.relationships.names import concepts, phrase_alike, word_set, words
+from ktx_cli.scan.relationships.names import (
+    concepts,
+    names_agent,
+    phrase_alike,
+    skeleton,
+    stem,
+    tokens,
+    word_set,
+    words,
+)
 from ktx_cli.scan.relationships.record import KeyChoice
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 
@@ -75,20 +84,36 @@ def own_name(column: ColumnFacts) -> float:
         return 0.0
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
-    base = column.base
     if column.keyed and phrase_alike(parts[:-1], table.words) == 1.0:
         return 1.0  # `allele_code_id` in `allele_code`, although `code` means a key by itself.
+    least = 0.4 if column.keyed else 0.0
+    if "fk" in (parts[0], parts[-1]):
+        return least
+    base, names = column.base, _aliases(table.words, table.numbered, tokens(table.table.ref.name))
     alike = max(
         [
             weight * phrase_alike(base, each)
-            for each, weight in _aliases(table.words, table.numbered)
+            for each, weight in names
             if len(each) <= len(base) or each[: len(base)] != base  # `film` is no abbreviation of `film_category`.
         ],
         default=0.0,
     )
-    if alike >= 0.5:
-        return alike * (1.0 if column.keyed else 0.8)
-    return 0.4 if column.keyed else 0.0
+    alike = max(alike, 0.9 if _ends_table(base, table.words) else 0.0)
+    if alike < 0.5:
+        return least
+    return max(alike, 0.95) if "pk" in (parts[0], parts[-1]) else alike * (1.0 if column.keyed else 0.8)
+
+
+MODULE_LETTERS = 4
+"""The maximum number of letters of a module that a table's name begins with, without a separator."""
+
+
+def _ends_table(base: tuple[str, ...], name: tuple[str, ...]) -> bool:
+    """Return whether a table's name is words after a few letters: `invoiceid` in `fininvoices`."""
+    if len(name) != 1:
+        return False
+    mine, whole = stem("".join(base)), stem(name[0])
+    return len(mine) > MODULE_LETTERS and whole.endswith(mine) and len(whole) - len(mine) <= MODULE_LETTERS
 
 
 def key_score(column: ColumnFacts) -> float:
@@ -108,17 +133,20 @@ def key_score(column: ColumnFacts) -> float:
     for kind, weight in _WORD_PENALTIES:
         score -= weight if column.base and own < CLEAR_OWN_NAME and column.has_word(kind) else 0.0
     score -= 1.5 if column.nulls else 0.0
+    score -= 0.3 if not column.base and column.has_word("text") else 0.0  # A `code` before a `name`.
     return score - (SHARED_NAME_PENALTY if _has_shared_name(column) else 0.0)
 
 
 def _has_shared_name(column: ColumnFacts) -> bool:
     """Return whether many tables have a column of this name that means a key or a person: `created_by`, `import_key`.
 
-    Such a column is the same reference everywhere, and no table's own key, even if a few rows do not repeat it.
+    Such a column is the same reference everywhere, and no table's own key, even if a few rows do not repeat it. Nor
+    are integers such as `active` or `revision` that few rows do not repeat.
     """
     if not column.base or column.table.spread.get(column.joined, 1) < SHARED_BY_TABLES or own_name(column) >= 0.75:
         return False
-    return column.keyed or "person" in concepts(column.base)
+    counted = column.family is Family.INTEGER and column.table.rows < FEW_ROWS
+    return column.keyed or counted or "person" in concepts(column.base)
 
 
 def unique_columns(table: TableFacts) -> list[ColumnFacts]:
@@ -161,7 +189,7 @@ def member_score(column: ColumnFacts, refers: bool) -> float:
     score += 1.2 if column.keyed else 0.0
     score += 0.8 / (1 + column.position)
     score += {Family.INTEGER: 0.5, Family.TEXT: 0.2, Family.TIME: 0.3, Family.OTHER: -3.0}[column.family]
-    if _COUNTERS & set(column.parts):
+    if any(map(_is_counter, column.parts)):
         score += 1.0
     elif column.has_word("measure") and not _PERIODS & set(column.parts):
         score -= 1.2
@@ -175,7 +203,19 @@ def member_score(column: ColumnFacts, refers: bool) -> float:
 
 def counts_rows(column: ColumnFacts) -> bool:
     """Return whether the name of a column says that it counts rows: a line, a position, a sequence."""
-    return (column.family is Family.INTEGER or column.empty) and bool(_COUNTERS & set(column.parts))
+    return (column.family is Family.INTEGER or column.empty) and any(map(_is_counter, column.parts))
+
+
+def _counts_only(column: ColumnFacts) -> bool:
+    """Return whether a column counts rows within something else, and is not the `seq` that numbers every table's."""
+    is_common = not column.base and column.table.spread.get(column.joined, 1) >= SHARED_BY_TABLES
+    return counts_rows(column) and not is_common
+
+
+@functools.lru_cache(maxsize=100_000)
+def _is_counter(word: str) -> bool:
+    """Return whether a word, or the one that it abbreviates without vowels (`sqnc`), counts rows."""
+    return word in _COUNTERS or (word.isalpha() and any(word == skeleton(each) for each in _COUNTERS if len(each) >= 4))
 
 
 def numbers_within(outer: ColumnFacts, inner: ColumnFacts) -> bool:
@@ -218,7 +258,11 @@ def is_unique(group: Sequence[ColumnFacts], rows: int) -> bool:
 def _can_be_member(column: ColumnFacts) -> bool:
     profile = column.profile
     return (
-        column.family is not Family.OTHER and profile.nulls == 0 and column.distinct > 1 and not column.without_repeats
+        column.family is not Family.OTHER
+        and profile.nulls == 0
+        and column.distinct > 1
+        and not column.without_repeats
+        and not names_agent(column.base)
     )
 
 
@@ -231,11 +275,18 @@ def is_dense(column: ColumnFacts) -> bool:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _aliases(name: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Return the words that a key may use for its table, with weights: `order` for `order header` and `sales order`."""
-    found = [(each, 1.0) for each in dict.fromkeys((name, numbered))]
+def _aliases(
+    name: tuple[str, ...], numbered: tuple[str, ...], whole: tuple[str, ...]
+) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Return the words that a key may use for its table, with weights: `order` for `order header` and `sales order`.
+
+    `whole`: the table's name with its layer, which may be a part of it (`link_set`).
+    """
+    found = [(each, 1.0) for each in dict.fromkeys((name, numbered, whole))]
+    found += [(whole[start:], 0.95) for start in range(1, len(whole) - len(name))]
     if len(name) > 1:
-        found.append((name[:-1], 0.9 if name[-1] in _HEADS else 0.6 if name[-1] in EXTENSIONS else 0.5))
+        last = stem(name[-1])
+        found.append((name[:-1], 0.9 if last in _HEADS else 0.6 if last in EXTENSIONS else 0.5))
         found.append((name[-1:], 0.8))
         found += [(name[start:], 0.95) for start in range(1, len(name) - 1)]
     return tuple(found)
@@ -264,7 +315,8 @@ def with_tenants(
     holders: dict[ColumnFacts, dict[TableFacts, ColumnFacts]] = defaultdict(dict)
     for table, candidates in refers.items():
         for column, candidate in candidates.items():
-            holders[candidate.key].setdefault(table, column)
+            if not names_agent(column.base):
+                holders[candidate.key].setdefault(table, column)
     found = dict(chosen)
     for columns in holders.values():
         if len(columns) < TENANT_SHARE * len(chosen):
@@ -303,6 +355,9 @@ SURE_SCORE = 2.2
 CLEAR_OWN_NAME = 0.9
 """From this `own_name` on, a column is named like the number of its own table."""
 
+LIKELY_OWN_NAME = 0.75
+"""From this `own_name` on, a column is probably the number of its own table if no other table matches better."""
+
 OWN_NAME_BONUS = 1.5
 """What a set gains from a column that is named like the number of its own table."""
 
@@ -320,6 +375,9 @@ NAMED_SET_SCORE = 2.0
 
 REFERENCE_PENALTY = 1.6
 """What a reference loses as the key of its own table."""
+
+SECOND_PENALTY = 2.0
+"""What a second surrogate such as `row_guid` loses as a key."""
 
 MIN_SCORE = 0.3
 """A unique column with a lower score is unique by accident."""
@@ -383,9 +441,10 @@ def choose_keys(
         if candidate.child.table is not candidate.key.table:
             incoming[candidate.key] += candidate.probability
     chosen: dict[TableFacts, KeyChoice] = {}
+    seconds = second_surrogates(unique)
     for table, columns in unique.by_table.items():
         with failures.stage(Stage.KEYS, table.table.ref):
-            choice = _choose(table, columns, outgoing.get(table, {}), incoming, names, confirm)
+            choice = _choose(table, columns, outgoing.get(table, {}), incoming, names, confirm, seconds)
             if choice is not None:
                 chosen[table] = choice
     chosen = with_tenants(chosen, outgoing)
@@ -394,6 +453,19 @@ def choose_keys(
         table: _as_original(table, choice, chosen[repeated[table]] if table in repeated else None)
         for table, choice in chosen.items()
     }
+
+
+def second_surrogates(unique: UniqueColumns) -> frozenset[str]:
+    """Return the generic names that many tables have next to a number of their own: `row_guid` next to `id`."""
+    beside: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    for columns in unique.by_table.values():
+        own = [column for column in columns if own_name(column) >= CLEAR_OWN_NAME]
+        for column in own:
+            if not column.base and (len(column.parts) > 1 or column.parts[0] in ("uuid", "guid")):
+                better = any(key_score(each) > key_score(column) for each in own if each is not column)
+                (beside if better else alone)[column.joined] += 1
+    return frozenset(name for name, count in beside.items() if count >= SHARED_BY_TABLES and count > alone[name])
 
 
 def _as_original(table: TableFacts, choice: KeyChoice, original: KeyChoice | None) -> KeyChoice:
@@ -414,6 +486,7 @@ def _choose(
     incoming: Mapping[ColumnFacts, float],
     names: NameIndex,
     confirm: Confirm,
+    seconds: Set[str],
 ) -> KeyChoice | None:
     if table.table.primary_key:
         alternates = _others([(column,) for column in columns], table, table.table.primary_key)
@@ -421,6 +494,10 @@ def _choose(
     if table.sampled.profile.rows == 0:
         return _by_name(table, names)
     options = _options(table, columns, refers, incoming, names)
+    options = [
+        (score - (SECOND_PENALTY if len(group) == 1 and group[0].joined in seconds else 0.0), group)
+        for score, group in options
+    ]
     options.sort(key=lambda option: -option[0])
     if not any(len(group) == 1 and score >= MIN_SCORE for score, group in options):
         options = [*_period_keys(table, refers), *options]
@@ -433,13 +510,21 @@ def _choose(
         key = tuple(column.name for column in group)
         others = _others([other for _, other in options if len(other) == 1], table, key)
         return KeyChoice(key, False, round(min(0.99, 0.5 + score / 10), 2), others, confirmed=bool(sure))
-    return _shared_key(columns, refers)
+    return _shared_key(columns, refers) or _natural_key(columns)
 
 
 def _shared_key(columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate]) -> KeyChoice | None:
     """Return the leading foreign key as the primary key if nothing else identifies the rows."""
     for column in columns:
         if column in refers and column.position == 0 and column.unique and len(refers) == 1:
+            return KeyChoice((column.name,), False, 0.5, confirmed=column.table.complete)
+    return None
+
+
+def _natural_key(columns: Sequence[ColumnFacts]) -> KeyChoice | None:
+    """Return the name of the things in a table as its primary key if nothing else identifies the rows."""
+    for column in columns:
+        if not column.nulls and _is_named_after_table(column):
             return KeyChoice((column.name,), False, 0.5, confirmed=column.table.complete)
     return None
 
@@ -467,7 +552,8 @@ def _options(
         if column.nulls:
             continue
         score = key_score(column) + 1.2 * min(2.0, incoming.get(column, 0.0))
-        score -= REFERENCE_PENALTY if column in refers or (column in named and not counts_rows(column)) else 0.0
+        if not _is_surely_own(column) and not extends_by_name(column):
+            score -= REFERENCE_PENALTY if column in refers or column in named or _counts_only(column) else 0.0
         options.append((score, (column,)))
     if named and not any(column.nulls for column in named) and is_unique(named, rows):
         options.append((NAMED_SET_SCORE, named))
@@ -479,6 +565,12 @@ def _options(
     if best < SURE_SCORE or (own and all(own_name(column) < CLEAR_OWN_NAME for column in columns)):
         options += _composites(table, columns, refers, own)
     return options
+
+
+def _is_surely_own(column: ColumnFacts) -> bool:
+    """Return whether a column is the number of its own table, even if its values are also those of another key."""
+    own = own_name(column)
+    return own == 1.0 or (own >= CLEAR_OWN_NAME and (not column.base or "pk" in (column.parts[0], column.parts[-1])))
 
 
 _STARTS: Final = frozenset({"from", "start", "begin", "starts", "begins", "effective", "von", "ab"})
@@ -576,14 +668,60 @@ def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Candidate]) -> tup
 
 def _by_name(table: TableFacts, names: NameIndex) -> KeyChoice | None:
     """Choose the key of a table without rows by names alone: the table's own number, else its leading references."""
-    own = [column for column in table.columns if column.keyed and own_name(column) >= CLEAR_OWN_NAME]
+    own = _own_numbers(table, names)
     if own:
         return KeyChoice((own[0].name,), False, 0.6, confirmed=False)
     group = _named_set(table, names)
     if group:
         return KeyChoice(tuple(column.name for column in group), False, 0.5, confirmed=False)
-    first = next((column for column in table.columns[:1] if column.keyed and not column.has_word("text")), None)
-    return None if first is None else KeyChoice((first.name,), False, 0.5, confirmed=False)
+    extends = [column for column in table.columns if extends_by_name(column)]
+    first = [column for column in table.columns[:1] if _may_be_key(column, names)]
+    natural = [column for column in table.columns if _is_named_after_table(column)]
+    guess = next(iter([*extends, *first, *natural]), None)
+    return None if guess is None else KeyChoice((guess.name,), False, 0.5, confirmed=False)
+
+
+def _own_numbers(table: TableFacts, names: NameIndex) -> list[ColumnFacts]:
+    """Return the columns that are named like the table's own number, clearest first.
+
+    A less clear name (`allele_id` in `inv_allele`) has to match the table as well as any other.
+    """
+    found = []
+    for column in table.columns:
+        own = own_name(column) if column.keyed and (column.base or own_name(column) >= CLEAR_OWN_NAME) else 0.0
+        others = [match for number, match in names.tables(column.base).items() if number != table.number]
+        if own >= CLEAR_OWN_NAME or (own >= LIKELY_OWN_NAME and own >= max(others, default=0.0) - 0.05):
+            found.append(column)
+    return sorted(found, key=lambda column: (-own_name(column), column.position))
+
+
+def extends_by_name(column: ColumnFacts) -> bool:
+    """Return whether a column is named like the number of the table that its own table extends: `user_id` in
+    `user_detail`.
+    """
+    return is_extension(column.table) and column.keyed and phrase_alike(column.base, column.table.words[:-1]) >= 0.8
+
+
+def is_extension(table: TableFacts) -> bool:
+    """Return whether a table's name says that it extends the rows of another one: `user_details`."""
+    return len(table.words) > 1 and stem(table.words[-1]) in EXTENSIONS
+
+
+def extends_table(table: TableFacts, other: TableFacts) -> bool:
+    """Return whether a table's name says that it extends the rows of one other table: `user_details` of `users`."""
+    return is_extension(table) and phrase_alike(table.words[:-1], other.words) == 1.0
+
+
+def _may_be_key(column: ColumnFacts, names: NameIndex) -> bool:
+    """Return whether the first column of a table may identify its rows by its name."""
+    return not column.has_word("text") and (column.keyed or max(names.tables(column.base).values(), default=0.0) >= 0.9)
+
+
+def _is_named_after_table(column: ColumnFacts) -> bool:
+    """Return whether a column is called after its table, as the names of kinds are: `tax_rate_name` in `tax_rate`."""
+    if not column.keyed and column.family is Family.INTEGER and own_name(column) >= 0.7:
+        return True
+    return column.parts[-1:] == ("name",) and phrase_alike(column.parts[:-1], column.table.words) == 1.0
 
 
 def _named_set(table: TableFacts, names: NameIndex) -> tuple[ColumnFacts, ...]:
@@ -591,15 +729,21 @@ def _named_set(table: TableFacts, names: NameIndex) -> tuple[ColumnFacts, ...]:
 
     The references are those to tables that the table's own name mentions, or the leading columns.
     """
+    if any(column.base for column in _own_numbers(table, names)):
+        return ()
     comparable = [column for column in table.columns if column.family is not Family.OTHER]
     references = [column for column in comparable if _names_other_table(column, names)]
     mentioned = [column for column in references if _is_mentioned(column)]
     numbers = [column for column in table.columns if counts_rows(column) and column not in references]
+    keyed = [column for column in mentioned if column.keyed]
+    line = tuple(keyed[:3]) if len(keyed) >= 2 else _line_of_parent(table, keyed)
+    if line:
+        return line
     if numbers and references and max(numbers[0].position, references[0].position) <= 2:
         return tuple(sorted((references[0], numbers[0]), key=lambda column: column.position))
     if len(mentioned) >= 2:
         return tuple(mentioned[:3])
-    if references[:1] == table.columns[:1] and len(table.columns) == 2 and not table.columns[1].has_word("text"):
+    if references[:1] == table.columns[:1] and len(table.columns) == 2 and not _is_attribute(table.columns[1]):
         return tuple(table.columns)
     leading = []
     for column in table.columns[:3]:
@@ -607,6 +751,26 @@ def _named_set(table: TableFacts, names: NameIndex) -> tuple[ColumnFacts, ...]:
             break
         leading.append(column)
     return tuple(leading) if len(leading) >= 2 and len(table.columns) <= len(leading) + 4 else ()
+
+
+def _is_attribute(column: ColumnFacts) -> bool:
+    """Return whether a column describes a row rather than identifies it: a text, a time, a flag."""
+    return column.family is Family.TIME or any(column.has_word(kind) for kind in ("text", "time", "flag"))
+
+
+def _line_of_parent(table: TableFacts, mentioned: Sequence[ColumnFacts]) -> tuple[ColumnFacts, ...]:
+    """Return the key of a parent's numbered rows: `bill_id` and `number` in `bill_line`."""
+    first = [column for column in mentioned if phrase_alike(column.base, table.words[: len(column.base)]) >= 0.8]
+    numbers = [column for column in table.columns if counts_rows(column) or _is_plain_number(column)]
+    if not first or not numbers or first[0] in numbers:
+        return ()
+    return tuple(sorted((first[0], numbers[0]), key=lambda column: column.position))
+
+
+def _is_plain_number(column: ColumnFacts) -> bool:
+    """Return whether a column is called `number` and nothing else."""
+    plain = column.keyed and not column.base and len(column.parts) == 1 and not _SURROGATES.intersection(column.parts)
+    return plain and (column.family is Family.INTEGER or column.empty)
 
 
 def _is_mentioned(column: ColumnFacts) -> bool:

@@ -77,13 +77,18 @@ def concepts(name: tuple[str, ...]) -> frozenset[str]:
 
     A name that ends in `by` (`approved by`) means a person.
     """
-    if (len(name) > 1 and name[-1] in words("agent")) or (name and _is_done_by(name[-1])):
+    if names_agent(name):
         return frozenset({"person"})
     for word in reversed(name):
         known = _concepts().get(stem(word))
         if known:
             return known
     return frozenset()
+
+
+def names_agent(name: tuple[str, ...]) -> bool:
+    """Return whether a name says who did something: `approved by`."""
+    return (len(name) > 1 and name[-1] in words("agent")) or (bool(name) and _is_done_by(name[-1]))
 
 
 def _is_done_by(word: str) -> bool:
@@ -134,10 +139,10 @@ def alike(one: str, other: str) -> float:
         return 0.95
     if shared == len(short) and shared >= 3:
         return 0.85 if shared >= 4 else 0.8
-    skeleton = _skeleton(long)
-    if short == skeleton[: len(short)] and len(short) >= 3:
+    consonants = skeleton(long)
+    if short == consonants[: len(short)] and len(short) >= 3:
         return 0.8
-    if short == skeleton[:2] or short == skeleton:
+    if short == consonants[:2] or short == consonants:
         return 0.7
     if 3 <= len(short) <= 0.75 * len(long) and _is_subsequence(short, long):
         return 0.65 if not _VOWELS & set(short[1:]) else 0.5
@@ -224,10 +229,16 @@ def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
     """Return the word with which nearly all column names of a table begin (`cst_name`, `cst_city`): an owner prefix."""
     split = [tokens(name) for name in names]
     firsts = Counter(parts[0] for parts in split if len(parts) > 1)
-    if len(split) < 3 or not firsts:
+    if not firsts:
         return ()
     word, count = firsts.most_common(1)[0]
-    return (word,) if count >= 0.75 * len(split) and word not in words("key") else ()
+    numbers = Counter(parts[1] for parts in split if len(parts) > 2 and parts[0] == word and parts[1].isdigit())
+    number, numbered = numbers.most_common(1)[0] if numbers else ("", 0)
+    if numbered == len(split) > 1:
+        return (word, number)
+    if len(split) < 3 or count < 0.75 * len(split) or word in words("key"):
+        return ()
+    return (word, number) if numbered >= 0.75 * len(split) else (word,)
 
 
 def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
@@ -243,7 +254,24 @@ def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
         word, count = Counter(parts[-1] for parts in lists).most_common(1)[0]
         stems = {parts[:-1] for parts in lists if parts[-1] == word}
         found |= {word} if count >= 0.5 * len(lists) and len(stems) >= 3 else set()
-    return frozenset(word for word in found if word not in words("key") and not word.isdigit())
+    other = words("key") | words("flag") | words("time")
+    return frozenset(word for word in found if word not in other and not word.isdigit())
+
+
+def local_key_phrases(
+    first_columns: Iterable[tuple[str, ...]], tables: Iterable[tuple[str, ...]]
+) -> frozenset[tuple[str, ...]]:
+    """Return the names of several words that most tables give their own number: `rec_id`. They name no table."""
+    firsts = list(first_columns)
+    names = {stem("".join(name)) for name in tables}
+    counts = Counter(parts for parts in firsts if len(parts) > 1)
+    return frozenset(
+        parts
+        for parts, count in counts.items()
+        if count >= max(4, 0.5 * len(firsts))
+        and not words("key").isdisjoint(parts)
+        and stem("".join(part for part in parts if part not in words("key"))) not in names
+    )
 
 
 def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
@@ -255,19 +283,28 @@ def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
 def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = False) -> tuple[str, ...]:
     """Return the words without layers, common prefixes and trailing numbers. `numbered`: the same with numbers."""
     rest = parts
+    if len(rest) > 2 and len(rest[0]) == 1 and rest[0].isalpha() and rest[1].isdigit():
+        rest = rest[2:]  # The number of a module: `a27_allele`.
     while len(rest) > 1 and (rest[0] in words("layer") or rest[0] in common):
         rest = rest[1:]
+        rest = rest[1:] if len(rest) > 1 and rest[0].isdigit() else rest
     while len(rest) > 1 and (rest[-1] in _TRAILERS or (rest[-1].isdigit() and not numbered)):
         rest = rest[:-1]
     return rest
 
 
 @functools.lru_cache(maxsize=100_000)
-def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tuple[tuple[str, ...], bool]:
+def key_base(
+    parts: tuple[str, ...], local: frozenset[str] = frozenset(), phrases: frozenset[tuple[str, ...]] = frozenset()
+) -> tuple[tuple[str, ...], bool]:
     """Return a column's words without those that mean a key, and whether there was one: cust, no -> (cust,), True.
 
-    `local`: words that mean a key only in this database. Names without a meaning (`c1`, `col_07`) have no words.
+    `local`, `phrases`: words, and several together, that mean a key only in this database. Names without a meaning
+    (`c1`, `col_07`) have no words.
     """
+    for phrase in phrases:
+        if parts[-len(phrase) :] == phrase:
+            return parts[: -len(phrase)], True
     if all(len(part) == 1 or part.isdigit() or part in _BLANKS for part in parts):
         return (), False
     if len(parts) == 1 and parts[0] in local:
@@ -314,7 +351,7 @@ def _shared_prefix(one: str, other: str) -> int:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _skeleton(word: str) -> str:
+def skeleton(word: str) -> str:
     """Return the word without the vowels after its first letter and without doubled consonants."""
     kept = [word[0]]
     for letter in word[1:]:
@@ -331,6 +368,9 @@ def _is_subsequence(short: str, long: str) -> bool:
 SHORTEST_SPLIT = 6
 """Shorter words, in letters, are not split."""
 
+LONGEST_WORD = 20
+"""The maximum length of a word that others are split into."""
+
 _PREPOSITIONS = frozenset({"by", "to", "of", "in", "at", "on", "de", "von", "por", "par", "da"})
 _SHORT_KEYS = frozenset({"id", "no", "nr", "cd", "sk", "pk", "fk", "key", "code", "num", "ref", "uid", "wid"})
 _KINDS = ("key", "layer", "measure", "flag", "time", "text", "discriminator", "self", "boss", "agent")
@@ -341,7 +381,8 @@ class Splitter:
 
     def __init__(self, names: Iterable[str]) -> None:
         own = {part for name in names for part in tokens(name)}
-        self._known = _vocabulary_words() | {word for word in own if 4 <= len(word) <= 12 and word.isalpha()}
+        own |= {stem(word) for word in own}
+        self._known = _vocabulary_words() | {word for word in own if 4 <= len(word) <= LONGEST_WORD and word.isalpha()}
         self._whole = _vocabulary_words()
 
     def split(self, parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -361,7 +402,7 @@ class Splitter:
         """Return the fewest known words that make up a word; short words only if they are keys or prepositions."""
         best: list[tuple[str, ...] | None] = [()] + [None] * len(word)
         for end in range(2, len(word) + 1):
-            for start in range(max(0, end - 14), end - 1):
+            for start in range(max(0, end - LONGEST_WORD), end - 1):
                 before, piece = best[start], word[start:end]
                 if before is None or piece == word or not self._fits(piece, start, end == len(word)):
                     continue

@@ -96,7 +96,7 @@ class ColumnFeatures:
             rows=rows,
             text_weight=text_weight,
             word_kinds={kind: float(column.has_word(kind)) for kind in WORD_KINDS},
-            may_name_own_table=column.has_word("self") or column.has_word("boss"),
+            may_name_own_table=column.names_self or column.has_word("boss"),
             native_type=column.column.native_type.lower(),
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.scan.relationships.candidates import can_refer
 from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, NameIndex, NameMatch, Overlap
 from ktx_cli.scan.relationships.discovery import is_own_number, resolve, says_nothing
 from ktx_cli.scan.relationships.keys import find_unique_columns, key_score, own_name
@@ -168,6 +169,12 @@ def test_a_name_of_many_tables_is_the_key_of_none(gathered: Gathered) -> None:
         ("app_circle", ("circle_id", "author_id"), ("circle_id",)),
         ("user_role", ("user_id", "role_id", "added_on"), ("user_id", "role_id")),
         ("phone", ("user_id", "line_no", "label", "author_id"), ("user_id", "line_no")),
+        ("user_line", ("user_id", "number", "label", "other_1", "other_2"), ("user_id", "number")),
+        ("user_nts", ("user_id", "label", "author_id", "itm_nmbr"), ("user_id", "itm_nmbr")),
+        ("user_details", ("weight", "user_id"), ("user_id",)),
+        ("circle_headers", ("label", "circle_id", "parent_circle_id"), ("circle_id",)),
+        ("inv_circle", ("fk_circle", "pk_circle"), ("pk_circle",)),
+        ("tax_rate", ("tax_rate_name", "percentage"), ("tax_rate_name",)),
     ],
 )
 def test_the_key_of_a_table_without_rows_is_guessed_by_names(
@@ -183,3 +190,91 @@ def test_the_key_of_a_table_without_rows_is_guessed_by_names(
 def test_the_first_words_of_a_name_are_no_abbreviation_of_it(gathered: Gathered) -> None:
     facts = gathered({"film_actor": {"film_id": TEN, "film_actor_id": TEN}})
     assert [own_name(column) < 0.6 for column in facts.columns] == [True, False]
+
+
+@pytest.mark.table(
+    ("column", "table", "own"),
+    [
+        ("circle_id", "circle_headers", 0.9),
+        ("link_set_id", "link_set", 1.0),
+        ("fk_circle", "inv_circle", 0.4),
+        ("pk_circle", "inv_circle", 0.95),
+        ("sequenceregionid", "erpsequenceregions", 0.9),
+        ("regionid", "erpsequenceregions", 0.4),
+    ],
+)
+def test_how_clearly_a_name_is_that_of_its_own_table(gathered: Gathered, column: str, table: str, own: float) -> None:
+    facts = gathered({table: {column: TEN, "label": ["x"] * 10}, "link_kind": {"id": TEN}, "link_note": {"id": TEN}})
+    assert own_name(facts.tables[0].column(column)) == pytest.approx(own)
+
+
+def test_a_second_surrogate_of_many_tables_is_the_key_of_none(gathered: Gathered) -> None:
+    from tests.scan.relationships.test_columns_choice import keys_of
+
+    guids = [f"{n:032x}" for n in TEN]
+    tables = {name: {"id": TEN, "row_guid": guids} for name in ("user", "role", "item", "place", "tag")}
+    line = {"user_id": [1] * 5 + [2] * 5, "position": [1, 2, 3, 4, 5] * 2, "row_guid": guids}
+    choices = keys_of(gathered({**tables, "user_line": line}))
+    assert choices["user"].primary == ("id",)
+    assert choices["user_line"].primary == ("user_id", "position")
+
+
+def test_integers_that_many_tables_have_are_no_keys(gathered: Gathered) -> None:
+    from tests.scan.relationships.test_columns_choice import keys_of
+
+    facts = gathered({f"kind_{n}": {"active": [n], "id": [n], "label": ["x"]} for n in range(5)})
+    assert {choice.primary for choice in keys_of(facts).values()} == {("id",)}
+
+
+def test_a_name_of_several_words_may_be_the_id_of_a_database(gathered: Gathered) -> None:
+    tables = {name: {"rec_id": TEN, "label": ["x"] * 10} for name in ("athlete", "club", "agent", "season")}
+    facts = gathered({**tables, "spell": {"rec_id": TEN, "club_rec_id": [1, 2] * 5}})
+    column = facts.tables[-1].column("club_rec_id")
+    assert (column.base, column.keyed, facts.columns[0].base) == (("club",), True, ())
+    assert [str(key) for key in index(facts).parents(column)] == ["club.rec_id"]
+
+
+def test_a_name_with_the_letters_of_its_table_is_the_same_elsewhere(gathered: Gathered) -> None:
+    prefixed = {"prf_id": TEN, "prf_label": ["x"] * 10, "prf_rank": TEN}
+    facts = gathered({"prefix": prefixed, "contact": {"cnt_id": TEN, "cnt_name": ["x"] * 10, "prf_id": [1, 2] * 5}})
+    match = index(facts).parents(facts.tables[1].column("prf_id"))[facts.columns[0]]
+    assert (facts.columns[0].base, match.key) == ((), 1.0)
+
+
+@pytest.mark.table(
+    ("table", "column", "parents"),
+    [
+        ("link_artist_work", "entity0", ["artist"]),
+        ("link_artist_work", "entity1_id", ["work"]),
+        ("link_artist_artist", "entity1", ["artist"]),
+        ("artist_work", "entity1", ["work"]),
+        ("note", "entity1", []),
+    ],
+)
+def test_numbered_columns_refer_to_the_tables_that_their_table_names(
+    gathered: Gathered, table: str, column: str, parents: list[str]
+) -> None:
+    other = column.replace("1", "2").replace("0", "1").replace("2", "0")
+    facts = gathered({"artist": {"id": TEN}, "work": {"id": TEN}, table: {"id": TEN, column: TEN, other: TEN}})
+    found = index(facts).tables_of(facts.tables[-1].column(column))
+    assert [facts.tables[number].table.ref.name for number in found] == parents
+
+
+@pytest.mark.table(
+    ("column", "itself"),
+    [("parent_id", True), ("par_id", True), ("prnt_no", True), ("pare_code", True), ("part_id", False)],
+)
+def test_an_abbreviated_parent_is_another_row_of_its_table(gathered: Gathered, column: str, itself: bool) -> None:
+    facts = gathered({"kind": {"id": TEN, column: [1, 2] * 5}})
+    assert facts.columns[1].names_self is itself
+
+
+def test_a_deleted_by_with_one_value_may_refer(gathered: Gathered) -> None:
+    facts = gathered({"item": {"deleted_by": [1], "deleted": [1]}})
+    assert [can_refer(column) for column in facts.columns] == [True, False]
+
+
+def test_an_extension_without_a_column_for_it_may_share_the_number_of_its_table(gathered: Gathered) -> None:
+    facts = gathered({"exon_extension": {"id": TEN[:4]}, "exon": {"id": TEN}, "intron": {"id": TEN}})
+    assert not is_own_number(fitting(facts, "exon_extension.id", "exon.id", 0.9, 0.0))
+    assert is_own_number(fitting(facts, "exon_extension.id", "intron.id", 0.9, 0.0))
