@@ -16,6 +16,7 @@ from ktx_cli.warehouses.registry import connect
 
 if TYPE_CHECKING:
     from ktx_cli.project.config.blocks import Scan
+    from ktx_cli.scan.relationships.declarations import KnownSchema
     from ktx_cli.scan.relationships.hints import HintSource
     from ktx_cli.scan.relationships.record import Discovery
     from ktx_cli.scan.relationships.undecided import Ask
@@ -49,6 +50,7 @@ def discover_database(
     settings: Scan,
     sources: Sequence[HintSource] = (),
     ask: Ask | None = None,
+    known: KnownSchema | None = None,
 ) -> Discovery:
     """Profile a database and infer its keys and relationships, as a scan does."""
     from ktx_cli.scan.profile.profiler import Budget, profile_tables
@@ -58,7 +60,7 @@ def discover_database(
     profiled = profile_tables(connector, schema.tables, Budget.of(settings))
     left = settings.budget.seconds - (time.monotonic() - started)
     found = discovery.discover(
-        connector, schema.tables, profiled.tables, settings.relationships, sources, seconds=left, ask=ask
+        connector, schema.tables, profiled.tables, settings.relationships, sources, known=known, seconds=left, ask=ask
     )
     return replace(found, queries=found.queries + profiled.statements)
 

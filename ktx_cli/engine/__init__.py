@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ktx_cli.engine.source_phase import (
         choose_sources,
         conclude,
+        declarations,
+        fetch_first,
         ignored_deliveries,
         keep_contradictions,
         read_sources,

@@ -51,13 +51,14 @@ from ktx_cli.project import (
     SCHEMA_NAME,
     SEMANTIC_NAME,
     KtxConfig,
+    Layout,
     Repository,
     Tree,
     Workspace,
     transaction,
 )
 from ktx_cli.protection import has_protected
-from ktx_cli.scan import DECISIONS, read_points
+from ktx_cli.scan import DECISIONS, DECLARATIONS, read_points
 from ktx_cli.semantic import Model
 from ktx_cli.wiki import Contradiction, hidden_characters, with_contradictions
 
@@ -80,16 +81,90 @@ _IGNORED_HINT: Final = (
 )
 
 
+def fetch_first(
+    plan: RunPlan, base: Tree, last: sources.FetchStates, *, scratch: Path | None = None
+) -> list[SourceWork]:
+    """Fetch the sources whose declarations the scans of a run use. The arguments are those of `read_sources`."""
+    works = choose_sources(plan.config, plan.targets, base, model=plan.asks_model)
+    return _fetch([work for work in works if work.source.declares_first], plan, base, {}, last, scratch)
+
+
+def declarations(works: Iterable[SourceWork]) -> dict[str, bytes]:
+    """Return path -> file with what each source that could be read declares about tables."""
+    read = ((work, work.declared) for work in works if work.error is None)
+    return {_declarations_path(work): content for work, content in read if content is not None}
+
+
+def _declarations_path(work: SourceWork) -> str:
+    return Layout.raw_path(work.connection, work.kind, DECLARATIONS)
+
+
+def _declarations(work: SourceWork, base: Tree) -> bytes | None:
+    """Return the file with a source's declarations. One that was made from the same input is kept.
+
+    If the definitions cannot be read for an unexpected reason, the projection reports it.
+    """
+    from ktx_cli.scan import declarations_text, read_declarations
+
+    made_from, path = _input_digest(work), _declarations_path(work)
+    committed = base.read(path)
+    with contextlib.suppress(KtxError):  # A damaged file is written again.
+        if committed is not None and read_declarations(committed, path).made_from == made_from:
+            return committed
+    try:
+        declared = work.source.declarations(work.entry, work.snapshot)
+    except Exception as problem:
+        log.debug("%s declares nothing", work.name, exc_info=problem)
+        return committed
+    return None if declared is None else declarations_text(replace(declared, made_from=made_from))
+
+
+def _input_digest(work: SourceWork) -> str:
+    """Return a digest of a source's settings and raw files."""
+    settings = None if work.entry is None else work.entry.model_dump_json()
+    found = hashlib.sha256(f"{work.kind}\n{settings}\n".encode())
+    found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
+    return found.hexdigest()
+
+
 def read_sources(
-    plan: RunPlan, workspace: Workspace, base: Tree, last: sources.FetchStates, *, scratch: Path | None = None
+    plan: RunPlan,
+    workspace: Workspace,
+    base: Tree,
+    last: sources.FetchStates,
+    *,
+    fetched: Sequence[SourceWork] = (),
+    scratch: Path | None = None,
 ) -> list[SourceWork]:
     """Return the sources of a run with their changes and units; what needs no model is in the run's overlay.
 
-    `last`: the state that earlier runs stored for each source. `scratch`: a folder for fetched files, if nothing in the
-    project may change.
+    `last`: the state that earlier runs stored for each source. `fetched`: the sources that this run already fetched.
+    `scratch`: a folder for fetched files, if nothing in the project may change.
     """
-    raw, models = sources.RawStore(scratch or plan.layout.raw_store), plan.layers.models(workspace)
-    cache = None if scratch is None else scratch / "cache"
+    done = {work.key: work for work in fetched}
+    works = choose_sources(plan.config, plan.targets, base, model=plan.asks_model)
+    models = plan.layers.models(workspace)
+    rest = _fetch([work for work in works if work.key not in done], plan, base, models, last, scratch)
+    done |= {work.key: work for work in rest}
+    read = [
+        work if work.error is not None else _projected(plan, workspace, work, last.get(work.key, sources.FetchState()))
+        for work in (done[work.key] for work in works)
+    ]
+    for path, content in declarations(read).items():
+        if workspace.read(path) != content:
+            workspace.write(path, content)
+    return read
+
+
+def _fetch(
+    works: Sequence[SourceWork],
+    plan: RunPlan,
+    base: Tree,
+    models: Mapping[str, Model],
+    last: sources.FetchStates,
+    scratch: Path | None,
+) -> list[SourceWork]:
+    raw, cache = sources.RawStore(scratch or plan.layout.raw_store), None if scratch is None else scratch / "cache"
 
     def fetch(work: SourceWork, stopped: Callable[[], bool]) -> SourceWork:
         known = last.get(work.key, sources.FetchState())
@@ -97,13 +172,9 @@ def read_sources(
         context = sources.FetchContext(
             work.connection, plan.layout, plan.environ, raw, known.cursor, files, cache, models, plan.emit, stopped
         )
-        return _run_step(work, "fetch", plan.emit, lambda: _fetched(work, context))
+        return _run_step(work, "fetch", plan.emit, lambda: _fetched(work, context, base))
 
-    works = choose_sources(plan.config, plan.targets, base, model=plan.asks_model)
-    return [
-        work if work.error is not None else _projected(plan, workspace, work, last.get(work.key, sources.FetchState()))
-        for work in _side_by_side(works, fetch)
-    ]
+    return _side_by_side(works, fetch)
 
 
 def source_warnings(works: Iterable[SourceWork]) -> Iterator[ResultWarning]:
@@ -197,9 +268,10 @@ def _side_by_side(
     return results
 
 
-def _fetched(work: SourceWork, context: sources.FetchContext) -> SourceWork:
+def _fetched(work: SourceWork, context: sources.FetchContext, base: Tree) -> SourceWork:
     snapshot = work.source.fetch(work.entry, context)
-    return replace(work, snapshot=snapshot, changes=sources.compare(work.delivered, snapshot, model=work.asked))
+    work = replace(work, snapshot=snapshot, changes=sources.compare(work.delivered, snapshot, model=work.asked))
+    return replace(work, declared=_declarations(work, base))
 
 
 def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sources.FetchState) -> SourceWork:

@@ -85,6 +85,8 @@ class SourceWork(Record):
     """The source's last delivery, as committed."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
     changes: Changes = field(default_factory=Changes)
+    declared: bytes | None = None
+    """The file with what it declares about tables; None for a source that never does."""
     projection: sources.Projection | None = None
     """The projection; None if nothing changed since the last one."""
     units: tuple[WorkUnit, ...] = ()

@@ -42,8 +42,16 @@ if TYPE_CHECKING:
         find_values,
         forget_values,
     )
+    from ktx_cli.scan.relationships.declarations import (
+        Declarations,
+        DeclaredJoin,
+        DeclaredTable,
+        Layer,
+        declarations_text,
+        read_declarations,
+    )
     from ktx_cli.scan.relationships.names import stem
-    from ktx_cli.scan.relationships.record import RELATIONSHIPS, join_probabilities
+    from ktx_cli.scan.relationships.record import DECLARATIONS, RELATIONSHIPS, join_probabilities
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (
         BY_A_PERSON,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import Emit, ResultWarning, ignore_events, listing, monotonic, plural
+from ktx_cli.core import Emit, KtxError, ResultWarning, ignore_events, listing, monotonic, plural
 from ktx_cli.project import Database, Scan
 from ktx_cli.scan.committed import Base, Committed, Records
 from ktx_cli.scan.decisions.proposals import propose_decisions
@@ -58,7 +58,8 @@ from ktx_cli.scan.relationships.record import (
     with_earlier,
     with_failed_parts,
 )
-from ktx_cli.scan.removed_joins import CommittedJoins
+from ktx_cli.scan.removed_joins import DECIDED, CommittedJoins
+from ktx_cli.scan.review import AuthoredSources, JoinStatus
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import (
     STORED_COLUMNS,
@@ -72,7 +73,7 @@ from ktx_cli.scan.snapshot import (
     table_file,
 )
 from ktx_cli.scan.stages import Depth, Failures, ScanStep, Stage, connection_warning
-from ktx_cli.semantic import ManifestLayout, ParsedCopies, physical_name
+from ktx_cli.semantic import ManifestLayout, ParsedCopies, physical_name, plain_on
 from ktx_cli.warehouses import (
     Connector,
     DatabaseSchema,
@@ -86,6 +87,8 @@ from ktx_cli.warehouses import (
 
 if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
+    from ktx_cli.scan.relationships.declarations import KnownSchema
+    from ktx_cli.scan.relationships.record import Relationship
 
 GENERATOR = 6
 """Increase this number when the files for the same structure change, so that they are written again."""
@@ -109,6 +112,8 @@ class ScanJob:
     """Proposes joins and writes descriptions, if configured."""
     store: ProfileStore | None = None
     """Stores profiles and value lists. None in a dry run, which lists no values and reuses no results."""
+    declared: Mapping[str, bytes] = field(default_factory=dict)
+    """Path -> the declarations of a context source about tables."""
     emit: Emit = ignore_events
 
 
@@ -144,9 +149,11 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     committed = Committed(job.base, job.connection, job.copies)
     schema = connector.introspect(scope)
     rows: RowResults | None = None
+    unreadable: list[ResultWarning] = []
     if job.depth is not Depth.STRUCTURAL:
         with failures.stage(Stage.RELATIONSHIPS):
-            rows = _RowScan(job, connector, schema.tables, committed.records.known, failures).run()
+            known = _known_schema(job, committed, schema.tables, failures, unreadable)
+            rows = _RowScan(job, connector, schema.tables, committed.records.known, known, failures).run()
     records = committed.records if rows is None else replace(committed.records, relationships=rows.relationships)
     records = _with_stored_columns(records, rows, schema, failures)
     records, measures = _with_measures(job, records, rows, connector, schema, failures)
@@ -161,7 +168,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         plan = _unchanged(committed, schema, records, rows)
     else:
         plan = plan_manifest(job.driver, schema, committed, records, texts, contents, job.layout)
-    warnings = [*committed.warnings, *(rows.warnings if rows else ()), *plan.warnings]
+    warnings = [*committed.warnings, *unreadable, *(rows.warnings if rows else ()), *plan.warnings]
     if not schema.tables:
         warnings += _nothing_to_read(job, connector, scope)
     with failures.stage(Stage.DIAGNOSTICS):
@@ -188,6 +195,56 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     )
 
 
+def _known_schema(
+    job: ScanJob, committed: Committed, tables: Sequence[Table], failures: Failures, unreadable: list[ResultWarning]
+) -> KnownSchema | None:
+    """Return what context sources declare about the tables and what people decided about joins, or None if nothing.
+
+    A file that cannot be read adds a warning to `unreadable`.
+    """
+    if not job.settings.relationships.enabled:
+        return None
+    with failures.stage(Stage.HINTS):
+        decided = tuple(_decided_joins(committed))
+        if not job.declared and not decided:
+            return None
+        from ktx_cli.scan.relationships.declarations import DecidedJoin, read_declarations, resolved
+
+        declared = []
+        for path, content in sorted(job.declared.items()):
+            try:
+                declared.append(read_declarations(content, path))
+            except KtxError as error:
+                unreadable.append(ResultWarning("broken_declarations", error.message, hint=error.hint, path=path))
+        known = resolved(declared, tables, ())
+        stated = {(each.child, each.child_columns, each.parent, each.parent_columns) for each in known.hints}
+        joins = (
+            DecidedJoin(each.child, each.child_columns[0], each.parent, each.parent_columns[0], accepted)
+            for each, accepted in decided
+            if not accepted or each.id[:4] not in stated
+        )
+        return replace(known, decided=tuple(sorted(joins, key=repr)))
+    return None
+
+
+def _decided_joins(committed: Committed) -> Iterator[tuple[Relationship, bool]]:
+    """Yield the joins of single columns that people accepted or rejected, and whether they accepted them.
+
+    A join that people replaced with one of their own to the same table counts as neither.
+    """
+    decided = [each for each in CommittedJoins(committed).relationships if each.status in DECIDED]
+    if not decided:
+        return
+    authored = AuthoredSources.read(committed.base, committed.connection)
+    for each in decided:
+        found, join = each.relationship, each.joins[0].join
+        overlays = authored.overlays_of(each.joins[0].source)
+        own = {to for overlay in overlays for to, on in overlay.joins if on != plain_on(join["on"])}
+        is_replaced = each.status is not JoinStatus.MANUAL and str(join["to"]) in own
+        if len(found.child_columns) == 1 and found.condition is None and not is_replaced:
+            yield found, each.status is JoinStatus.MANUAL
+
+
 @dataclass(frozen=True, slots=True)
 class _RowScan:
     """Profiles tables, infers keys and joins, and lists values. If a stage fails, its results come from `record`."""
@@ -196,6 +253,7 @@ class _RowScan:
     connector: Connector
     tables: Sequence[Table]
     record: RelationshipRecord
+    known: KnownSchema | None
     failures: Failures
 
     def run(self) -> RowResults:
@@ -208,7 +266,7 @@ class _RowScan:
             last = None if store is None or fingerprint is None else store.last(fingerprint)
         if last is not None:
             hints, report = self._hints(last[1], report)
-            reused = None if hints_digest(hints) != last[0].hints else self._reused(*last)
+            reused = None if hints_digest(hints, self.known) != last[0].hints else self._reused(*last)
             if reused is not None:
                 return replace(reused, report=report)
         until = monotonic() + settings.budget.seconds
@@ -235,7 +293,7 @@ class _RowScan:
             reusable = None
             if fingerprint is not None and monotonic() < until and not discovery.problems and not self.failures.noted:
                 with self.failures.stage(Stage.REUSE):
-                    reusable = _reusable(fingerprint, hints, found, profiled)
+                    reusable = _reusable(fingerprint, hints_digest(hints, self.known), found, profiled)
             stored = False
             with self.failures.stage(Stage.STORE):
                 unlisted, stored = self._store_values(store, sparing, profiled, until)
@@ -354,8 +412,9 @@ class _RowScan:
                 sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
                 seconds = max(0.0, until - monotonic())
                 discovery = discover(
-                    connector, self.tables, profiled.tables, settings, sources, seconds=seconds, failures=self.failures
-                )
+                    connector, self.tables, profiled.tables, settings, sources, known=self.known, seconds=seconds,
+                    failures=self.failures,
+                )  # fmt: skip
                 step.summary = _inferred(discovery, _declared_keys(self.tables))
             return discovery
         return Discovery(dict(self.record.keys), self.record.relationships)
@@ -406,16 +465,14 @@ def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> 
     return [connection_warning(code, job.connection, f"some {what}: {listing(problems)}")] if problems else []
 
 
-def _reusable(
-    fingerprint: str, hints: FixedHints, found: RelationshipRecord, profiled: Profiled
-) -> StoredResults | None:
+def _reusable(fingerprint: str, hints: str, found: RelationshipRecord, profiled: Profiled) -> StoredResults | None:
     """Return the results for the next scan, or None if anything was not read or cannot be stored."""
     profiles = [each.profile for each in profiled.tables]
     unread = (column.problem for each in profiles for column in each.columns)
     if any(each.unsampled not in (None, Unsampled.NOT_READ) for each in profiles) or any(unread):
         return None
     text = relationships_to_json(found)
-    return None if text is None else StoredResults(fingerprint, hints_digest(hints), text, known="")
+    return None if text is None else StoredResults(fingerprint, hints, text, known="")
 
 
 def _keep_results(

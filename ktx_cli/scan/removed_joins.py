@@ -41,7 +41,8 @@ _MISSING: Final = (" no longer exists", " is gone")
 MOST_GONE: Final = 200
 """The maximum number of removed joins in a record; the oldest ones without a decision are dropped first."""
 
-_DECIDED: Final = frozenset({JoinStatus.MANUAL, JoinStatus.DISABLED})
+DECIDED: Final = frozenset({JoinStatus.MANUAL, JoinStatus.DISABLED})
+"""The statuses of relationships that people decided."""
 
 StatusOf = Callable[[Relationship], JoinStatus]
 """Returns the status of a relationship before this scan."""
@@ -157,7 +158,7 @@ def with_gone(
         if each.id in found:
             continue
         declared = _is_declared(each, tables)
-        matters = each in before.gone or each.status is Status.ACCEPTED or status_of(each) in _DECIDED
+        matters = each in before.gone or each.status is Status.ACCEPTED or status_of(each) in DECIDED
         if status_of(each) is JoinStatus.DISABLED if declared else matters:
             reason = DECLARED if declared else _reason(each, tables, unlikely.get(each.id))
             gone.append(replace(each, status=Status.REJECTED, reason=reason))
@@ -213,7 +214,7 @@ def _bounded(
 ) -> tuple[Relationship, ...]:
     if len(gone) <= MOST_GONE:
         return tuple(gone)
-    decided = {each.id for each in gone if status_of(each) in _DECIDED or each.id in waiting}
+    decided = {each.id for each in gone if status_of(each) in DECIDED or each.id in waiting}
     undecided = [each.id for each in gone if each.id not in decided]
     dropped = set(undecided[: len(gone) - MOST_GONE])
     return tuple(each for each in gone if each.id not in dropped)

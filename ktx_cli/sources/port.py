@@ -6,13 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import Emit, KtxError, ResultWarning, ignore_events, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.project import Layout, Workspace
 from ktx_cli.semantic import Fidelity, Model
 from ktx_cli.sources.deliveries import RawStore
+
+if TYPE_CHECKING:
+    from ktx_cli.scan import Declarations
 
 Owned = Mapping[str, Mapping[str, str]]
 """Path of a project file -> the items that the source owns in it; see `ktx_cli.sources.ownership`."""
@@ -140,12 +143,15 @@ class Conclusion:
 class Source(ABC):
     """A kind of context source. `entry` is its connection in `ktx.yaml`.
 
-    `kind` names its folder among the raw sources. `documents`: its files are texts by people, which are triaged and
-    kept as evidence. `skills`: packaged skills that its agents load. `evidence`: what its agents provide if they write
-    neither pages nor definitions. `digest`: the units that are answered together, without an agent.
+    `kind` names its folder among the raw sources. `declares_first`: it is fetched before databases are scanned, because
+    scans use its `declarations` and its fetch needs no semantic layer. `documents`: its files are texts by people,
+    which are triaged and kept as evidence. `skills`: packaged skills that its agents load. `evidence`: what its agents
+    provide if they write neither pages nor definitions. `digest`: the units that are answered together, without an
+    agent.
     """
 
     kind: ClassVar[str]
+    declares_first: ClassVar[bool] = False
     documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ()
     evidence: ClassVar[EvidenceForm | None] = None
@@ -162,6 +168,10 @@ class Source(ABC):
     @abstractmethod
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the source. Raises `KtxError` if it cannot be read at all, in which case nothing changes."""
+
+    def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations | None:
+        """Return what the source declares about the tables of databases, or None for a source that never does."""
+        return None
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write content that needs no model into the overlay, always from the whole snapshot; equal input gives equal

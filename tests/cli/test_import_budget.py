@@ -26,7 +26,7 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        pytest.param("scan", 205, marks=pytest.mark.slow),
+        pytest.param("scan", 206, marks=pytest.mark.slow),
         ("ingest", 245),
         (QUESTION, 120),
         pytest.param("sl list", 75, marks=pytest.mark.slow),

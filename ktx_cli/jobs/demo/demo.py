@@ -218,7 +218,8 @@ def second_half(folder: Path, environ: Mapping[str, str], emit: Emit) -> SecondH
     """Read the context sources and answer the question; raises the errors of `ingest` and `ask_layer`."""
     model, before = _known(folder)
     refused = _refusal(model)
-    report, _ = ingest(IngestRequest(folder, environ, connections=tuple(SOURCES), command=Command("demo"), emit=emit))
+    connections = (*SOURCES, WAREHOUSE_ID)  # The scan uses what dbt declares.
+    report, _ = ingest(IngestRequest(folder, environ, connections=connections, command=Command("demo"), emit=emit))
     error = report.error()
     if error is not None:
         raise error

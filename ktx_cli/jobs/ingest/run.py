@@ -51,7 +51,16 @@ from ktx_cli.project import (
     read_state,
     translated,
 )
-from ktx_cli.scan import DECISIONS, Depth, PreviousScan, ProfileStore, ScanJob, previous_scans, scan_connection
+from ktx_cli.scan import (
+    DECISIONS,
+    DECLARATIONS,
+    Depth,
+    PreviousScan,
+    ProfileStore,
+    ScanJob,
+    previous_scans,
+    scan_connection,
+)
 from ktx_cli.semantic import ManifestLayout, ParsedCopies
 from ktx_cli.warehouses import open_connection
 
@@ -127,10 +136,11 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
             from ktx_cli.engine import Models
 
             models = stack.enter_context(Models(preflight, run.database))
-        scans = _scans(plan, report, base, ScanState(previous, run.database, models))
+        first = _FirstSources.of(plan, base, run.database)
+        scans = _scans(plan, report, base, ScanState(previous, run.database, models, declared=first.declared))
         changes = ChangeSet.of_scans(base, scans, mark_raw=_has_files_per_table(plan))
         if plan.reads_sources:
-            changes = _work_through_sources(run, report, changes, models)
+            changes = _work_through_sources(run, report, changes, models, first)
         if models is not None:
             _write_questions(run, changes, models)
     computed = _compute_effects(run, changes)
@@ -153,6 +163,42 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
     from ktx_cli.jobs.index import index_after_run
 
     index_after_run(plan, changed=report.commit is not None or bool(uncommitted))
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstSources:
+    """The sources that were fetched before the scans, and what all sources declare: path -> its file.
+
+    A source that this run does not read counts with its committed declarations.
+    """
+
+    works: Sequence[SourceWork] = ()
+    fetches: FetchStates = field(default_factory=dict)
+    declared: Mapping[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, plan: RunPlan, base: ProjectBase, database: sqlite3.Connection | None, *, scratch: Path | None = None,
+        fetches: FetchStates | None = None,
+    ) -> _FirstSources:  # fmt: skip
+        """Fetch the first sources of a run, and read the declarations."""
+        declared = _committed_declarations(plan, base)
+        if not plan.reads_sources:
+            return cls(declared=declared)
+        from ktx_cli.engine import declarations, fetch_first
+        from ktx_cli.sources import load_fetches
+
+        if fetches is None:
+            assert database is not None
+            with translated(plan.layout.state):
+                fetches = load_fetches(database)
+        works = fetch_first(plan, base, fetches, scratch=scratch)
+        return cls(works, fetches, declared | declarations(works))
+
+
+def _committed_declarations(plan: RunPlan, base: ProjectBase) -> dict[str, bytes]:
+    kinds = ((id, kind) for id, entry in plan.config.connections.items() for kind in (entry.driver, "query-history"))
+    return base.read_many(plan.layout.raw_path(id, kind, DECLARATIONS) for id, kind in kinds)
 
 
 def _compute_effects(run: LockedRun, changes: ChangeSet) -> dict[str, Computed]:
@@ -255,15 +301,14 @@ def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, 
     report.held = tuple(dict.fromkeys((*report.held, *changes.absent(base, repository).items())))
 
 
-def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None) -> ChangeSet:
+def _work_through_sources(
+    run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None, first: _FirstSources
+) -> ChangeSet:
     """Return the changes, including those from sources, which are read and, if necessary, processed by agents."""
     from ktx_cli.engine import keep_contradictions, write_deliveries
-    from ktx_cli.sources import load_fetches
 
     plan, workspace = run.plan, changes.workspace
-    with translated(plan.layout.state):
-        fetches = load_fetches(run.database)
-    report.sources = _read_sources(plan, workspace, run.base, fetches)
+    report.sources = _read_sources(plan, workspace, run.base, first)
     if models is not None:
         models.preflight.narrow(report.sources)
     if models is not None and plan.asks_model and _has_work(report.sources, run.database):
@@ -284,12 +329,12 @@ def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeS
 
 
 def _read_sources(
-    plan: RunPlan, workspace: Workspace, base: ProjectBase, fetches: FetchStates, *, scratch: Path | None = None
+    plan: RunPlan, workspace: Workspace, base: ProjectBase, first: _FirstSources, *, scratch: Path | None = None
 ) -> list[SourceWork]:
     """Read the sources; `scratch`: a folder for fetched files, if nothing in the project may change."""
     from ktx_cli.engine import ignored_deliveries, read_sources, source_warnings
 
-    works = read_sources(plan, workspace, base, fetches, scratch=scratch)
+    works = read_sources(plan, workspace, base, first.fetches, fetched=first.works, scratch=scratch)
     plan.recorder.warn_of(source_warnings(works))
     for warning in ignored_deliveries(plan.layout.root, works):
         plan.warn(warning)
@@ -380,10 +425,12 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     start = None if repository is None else repository.start(plan.destination)
     base = ProjectBase(plan.layout, repository, None if start is None else start.commit)
     state, fetches = _earlier_runs(plan)
-    changes = ChangeSet.of_scans(base, _scans(plan, report, base, state), mark_raw=_has_files_per_table(plan))
-    workspace = changes.workspace
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
-        works = _read_sources(plan, workspace, base, fetches, scratch=Path(folder))
+        first = _FirstSources.of(plan, base, None, scratch=Path(folder), fetches=fetches)
+        state = replace(state, declared=first.declared)
+        changes = ChangeSet.of_scans(base, _scans(plan, report, base, state), mark_raw=_has_files_per_table(plan))
+        workspace = changes.workspace
+        works = _read_sources(plan, workspace, base, first, scratch=Path(folder))
         works = _concluded_without_agents(plan, works, workspace)
         report.forecast = _forecast(plan, changes, works, lambda kind, key: (kind, key) in state.answers)
     report.sources = [replace(work, planned=True) for work in works]
@@ -438,6 +485,8 @@ class ScanState:
     models: Models | None = None
     answers: Answers = field(default_factory=dict)
     """The models' answers in earlier runs, for a dry run."""
+    declared: Mapping[str, bytes] = field(default_factory=dict)
+    """Path -> the declarations of a context source."""
 
 
 def scan_databases(
@@ -490,8 +539,15 @@ def _job(plan: RunPlan, target: Target, base: ProjectBase, state: ScanState) -> 
         entry=plan.config.databases().get(target.connection),
         describer=_describer(plan, target, state),
         store=store,
+        declared=_declared_for(plan, target.connection, state.declared),
         emit=plan.emit,
     )
+
+
+def _declared_for(plan: RunPlan, connection: str, declared: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the declarations about a connection: those of all context sources, and of its own query history."""
+    others = plan.config.databases().keys() - {connection}
+    return {path: content for path, content in declared.items() if path.split("/")[1] not in others}
 
 
 def _describer(plan: RunPlan, target: Target, state: ScanState) -> Describer | None:

@@ -18,6 +18,8 @@ from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef, d
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+    from ktx_cli.scan.relationships.declarations import KnownSchema
+
 _CODE: Final = (
     "warehouses/sampling.py",
     *(f"scan/{each}/**/*" for each in ("profile", "relationships", "measures", "decisions")),
@@ -51,9 +53,12 @@ def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) 
     return _digest([evidence, __version__, _code(), scan.model_dump_json(), *map(repr, tables)])
 
 
-def hints_digest(hints: FixedHints) -> str:
-    """Return a string that differs if other joins are proposed. Hints from views are part of the structure."""
-    return _digest(map(repr, hints.fixed))
+def hints_digest(hints: FixedHints, known: KnownSchema | None = None) -> str:
+    """Return a string that differs if other joins are proposed, or if sources or people say something else.
+
+    Hints from views are part of the structure.
+    """
+    return _digest((*map(repr, hints.fixed), *(() if known is None else known.digest_parts())))
 
 
 def record_digest(record: RelationshipRecord) -> str:

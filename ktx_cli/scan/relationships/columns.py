@@ -435,6 +435,10 @@ class TableFacts:
     """Column name without separators -> the number of tables that have such a column."""
     likeliest: ColumnFacts | None = None
     """The unique column that is its most plausible key, set by `find_unique_columns`."""
+    known_keys: tuple[tuple[str, ...], ...] = ()
+    """Sets of columns that a context source such as dbt declares to be unique."""
+    known_filled: frozenset[str] = frozenset()
+    """Columns that a context source declares to have no NULL."""
 
     @property
     def rows(self) -> int:
@@ -587,6 +591,20 @@ class Overlap:
         return self.missing / self.rows if self.rows else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """The numbers of similar joins that people accepted and rejected, and the change of the log-odds."""
+
+    accepted: int = 0
+    rejected: int = 0
+    shift: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """The number of decisions."""
+        return self.accepted + self.rejected
+
+
 @dataclass(slots=True, eq=False)
 class Candidate:
     """A column and a key that it may refer to. `overlap` is None if there are no values to compare, or they were not
@@ -594,7 +612,7 @@ class Candidate:
 
     `rivals`: the number of other keys that contain the column's values. `out_of_time`: the values were not compared
     because the time limit was reached. `features`: in the order of the ranker's `FEATURES`. `log_odds`: the score of
-    the ranker's first pass.
+    the ranker's first pass. `similar`: the decisions of people about similar joins, if there are any.
     """
 
     child: ColumnFacts
@@ -607,6 +625,7 @@ class Candidate:
     log_odds: float = 0.0
     rivals: int = 0
     out_of_time: bool = False
+    similar: Similar | None = None
 
     @property
     def empty(self) -> bool:

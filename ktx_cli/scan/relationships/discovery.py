@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError, monotonic, plural
 from ktx_cli.project import Relationships
@@ -24,7 +24,7 @@ from ktx_cli.scan.relationships.candidates import (
 )
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
-from ktx_cli.scan.relationships.hints import HintSource, JoinHints, hints_of
+from ktx_cli.scan.relationships.hints import FixedHints, HintSource, JoinHints, hints_of
 from ktx_cli.scan.relationships.keys import (
     UniqueColumns,
     choose_keys,
@@ -59,6 +59,7 @@ from ktx_cli.warehouses import Connector, Table, TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, TableFacts
+    from ktx_cli.scan.relationships.declarations import Apart, KnownSchema
     from ktx_cli.scan.relationships.undecided import Answers, Ask
 
 MOST_CHECKS = 1000
@@ -175,22 +176,27 @@ def discover(
     sources: Sequence[HintSource] = (),
     ranker: Ranker | None = None,
     *,
+    known: KnownSchema | None = None,
     seconds: float | None = None,
     failures: Failures = STRICT,
     ask: Ask | None = None,
 ) -> Discovery:
     """Infer the keys and relationships of sampled tables. Declared keys are kept; declared joins are not returned.
 
-    `seconds`: the time for statements, at most `detectionBudgetMs`. A relationship that is not checked by then needs
-    review, with that reason. If a statement fails, only its relationship is affected. Raises `SourceError` if the
-    database is unreachable. `failures` notes stages that fail unexpectedly; the strict default raises their errors.
+    `known`: what context sources declare and people decided. `seconds`: the time for statements, at most
+    `detectionBudgetMs`. A relationship that is not checked by then needs review, with that reason. If a statement
+    fails, only its relationship is affected. Raises `SourceError` if the database is unreachable. `failures` notes
+    stages that fail unexpectedly; the strict default raises their errors.
     """
     facts = gather(connector.dialect, tables, sampled, failures)
     own = settings.detection_budget_ms
     limits = [each for each in (seconds, None if own is None else own / 1000) if each is not None]
     deadline = monotonic() + min(limits) if limits else None
     row_checks = RowChecks(connector, settings, len(facts.columns), deadline)
-    return Inference(facts, settings, row_checks, sources, ranker or load_ranker(), failures, ask).run()
+    if known is not None:
+        known.mark_keys((*facts.tables, *facts.views))
+        sources = (*sources, FixedHints(known.hints))
+    return Inference(facts, settings, row_checks, sources, ranker or load_ranker(), failures, ask, known).run()
 
 
 @dataclass(slots=True)
@@ -204,6 +210,7 @@ class Inference:
     ranker: Ranker
     failures: Failures
     ask: Ask | None = None
+    known: KnownSchema | None = None
 
     def run(self) -> Discovery:
         """Return the keys and relationships."""
@@ -213,9 +220,11 @@ class Inference:
         with self.failures.stage(Stage.HINTS):
             hints = hints_of(self.sources, self.facts, uniques.keys)
         candidates = self.ranked_candidates(uniques, names, hints)
-        resolution = resolve(candidates, self.settings.accept_threshold)
+        chosen, overruled = self._without_other_layers(candidates)
+        resolution = resolve(chosen, self.settings.accept_threshold)
         checks = self.row_checks.check_candidates(resolution.winners)
-        resolution = self._with_answers(candidates, resolution, checks, hints.answers)
+        resolution = self._with_answers(chosen, resolution, checks, hints.answers)
+        resolution.losers |= overruled
         accepted = [
             candidate
             for candidate in resolution.winners
@@ -228,13 +237,14 @@ class Inference:
         with self.failures.stage(Stage.COMPOSITES):
             check_rows = self.row_checks.check_rows
             composites = find_composites(self.facts.tables, keys, accepted, names, check_rows, hints.several)
+            composites = [each for each in composites if not self._apart(each.child[0], each.key[0], each.sources)]
         branches: list[PolymorphicBranch] = []
         with self.failures.stage(Stage.POLYMORPHIC):
             clear = {candidate.child for candidate in accepted if candidate.name_match.best >= CLEAR_NAME}
             branches = [
                 branch
                 for branch in find_branches(self.facts.tables, uniques.keys, names, self.failures)
-                if branch.child not in clear
+                if branch.child not in clear and not self._apart(branch.child, branch.key)
             ]
         relationships = self._relationships(candidates, resolution, checks, composites, branches, set(uniques.keys))
         with self.failures.stage(Stage.RELATIONSHIPS):
@@ -314,6 +324,10 @@ class Inference:
             return []
         prober = Prober(self.row_checks.connector, lambda: self.row_checks.is_out_of_time)
         candidates = find_named_candidates(columns, single, names, prober)
+        if self.known is not None:
+            for each in candidates:
+                each.sources |= self.known.declaring(each.child, each.key)
+        candidates = [each for each in candidates if not self._apart(each.child, each.key, each.sources)]
         score_candidates(self.ranker, [*columns, *dict.fromkeys(each.key for each in candidates)], candidates)
         self.row_checks.queries += prober.statements
         self.row_checks.problems += prober.problems
@@ -335,9 +349,21 @@ class Inference:
         for candidate in candidates:
             candidate.sources.discard(MODEL_SOURCE)  # A recorded answer counts only after the first resolution.
         score_candidates(self.ranker, self.facts.columns, candidates)
+        if self.known is not None:
+            self.known.count(candidates)
         row_checks.queries += prober.statements
         row_checks.problems += prober.problems
         return candidates
+
+    def _apart(self, child: ColumnFacts, key: ColumnFacts, sources: Iterable[str] = ()) -> Apart | None:
+        return None if self.known is None else self.known.apart(child, key, sources)
+
+    def _without_other_layers(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], dict[Candidate, str]]:
+        """Return the candidates within a layer of a dbt project, and the others with the reason why they lose."""
+        if self.known is None or not self.known.layers:
+            return list(candidates), {}
+        chosen, overruled = self.known.without_other_layers(candidates, self.settings.review_threshold)
+        return chosen, {each: f"{lineage_text(why)}." for each, why in overruled.items()}
 
     def _relationships(
         self,
@@ -366,6 +392,9 @@ class Inference:
             check = checks[candidate]
             status = Status.REJECTED if candidate in implied else self._status(candidate, check)
             reason = implied.get(candidate) or (NOT_CHECKED if self._is_unchecked(candidate) else None)
+            apart = self._apart(candidate.child, candidate.key, candidate.sources)
+            if reason is None and apart is not None:
+                reason = f"{reason_of(candidate, check, status).removesuffix('.')}, but {lineage_text(apart)}."
             relationships.append(
                 relationship_of_candidate(candidate, status, check, reason, unique=candidate.child in identifying)
             )
@@ -389,6 +418,7 @@ class Inference:
         )
         vague = bool(candidate.rivals and says_nothing(candidate)) or is_own_number(candidate)
         doubtful = doubtful or (vague and candidate.probability < SURE_PROBABILITY)
+        doubtful = doubtful or self._apart(candidate.child, candidate.key, candidate.sources) is not None
         return Status.REVIEW if doubtful and status is Status.ACCEPTED else status
 
     def _is_unchecked(self, candidate: Candidate) -> bool:
@@ -771,7 +801,38 @@ def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
     if status is Status.REVIEW and candidate.rivals and says_nothing(candidate):
         values = "value" if candidate.child.distinct == 1 else "different values"
         unproven = f", but {candidate.child.distinct} {values} also fit {plural(candidate.rivals, 'other key')}"
-    return f"{_name_text(candidate)}; {_values_text(candidate, check)}{unproven}."
+    return f"{_name_text(candidate)}; {_values_text(candidate, check)}{_hint_texts(candidate)}{unproven}."
+
+
+_HINT_TEXTS: Final[Mapping[str, str]] = {
+    "dbt": "declared by a dbt test",
+    "lookml": "joined in LookML",
+    "looker": "joined in Looker",
+    "metabase": "declared in Metabase",
+    "view": "joined in a view",
+    "lineage": "declared for tables built from these",
+    "history": "joined in queries",
+}
+"""Source of hints -> how the reason of a relationship names it."""
+
+
+def _hint_texts(candidate: Candidate) -> str:
+    """Return what sources beyond names and values say about a relationship: `; declared by a dbt test`."""
+    texts = [text for source, text in _HINT_TEXTS.items() if source in candidate.sources]
+    if candidate.similar is not None:
+        counts = ((candidate.similar.accepted, "accepted"), (candidate.similar.rejected, "rejected"))
+        texts += [
+            f"{plural(count, 'similar join was', 'similar joins were')} {what}" for count, what in counts if count
+        ]
+    return "".join(f"; {text}" for text in texts)
+
+
+def lineage_text(apart: Apart) -> str:
+    """Return why lineage speaks against a join: `orders` is built from `raw_orders`."""
+    table, other = (f"`{quoted(ref.name)}`" for ref in (apart.table, apart.other))
+    if apart.derived:
+        return f"{table} is built from {other}"
+    return f"{other} is in another layer of the dbt project ({apart.layer})"
 
 
 def says_nothing(candidate: Candidate) -> bool:

@@ -378,6 +378,11 @@ REFERENCE_PENALTY = 1.6
 
 SECOND_PENALTY = 2.0
 """What a second surrogate such as `row_guid` loses as a key."""
+KNOWN_KEY_BONUS = 6.0
+"""What a column gains as the key if a context source such as dbt declares it unique, and the score of such a set."""
+
+KNOWN_FILLED_BONUS = 1.0
+"""What such a column also gains if the source declares that it has no NULL."""
 
 MIN_SCORE = 0.3
 """A unique column with a lower score is unique by accident."""
@@ -415,12 +420,15 @@ def find_unique_columns(tables: Iterable[TableFacts], confirm: Confirm, failures
 def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
     declared = _declared(table)
     ranked = unique_columns(table)
+    known = [column for column in ranked if (column.name,) in table.known_keys]
+    ranked = [*known, *(column for column in ranked if column not in known)]
     if not ranked and table.sampled.profile.rows == 0:
         ranked = [column for column in table.columns[:1] if column.keyed]
     ranked = declared + [column for column in ranked if column not in declared]
     kept: list[ColumnFacts] = []
     for column in ranked:
-        if len(kept) == KEYS_PER_TABLE or (kept and not _is_plausible_key(column, kept[0])):
+        is_known = column in known and column.family is not Family.TIME  # a calendar's dates fit any date
+        if len(kept) == KEYS_PER_TABLE or (kept and not is_known and not _is_plausible_key(column, kept[0])):
             break
         if column in declared or table.complete or confirm(table, [column]) is not False:
             kept.append(column)
@@ -552,9 +560,14 @@ def _options(
         if column.nulls:
             continue
         score = key_score(column) + 1.2 * min(2.0, incoming.get(column, 0.0))
-        if not _is_surely_own(column) and not extends_by_name(column):
+        is_known = (column.name,) in table.known_keys
+        if not is_known and not _is_surely_own(column) and not extends_by_name(column):
             score -= REFERENCE_PENALTY if column in refers or column in named or _counts_only(column) else 0.0
+        score += KNOWN_KEY_BONUS * is_known + KNOWN_FILLED_BONUS * (is_known and column.name in table.known_filled)
         options.append((score, (column,)))
+    for group in _known_sets(table):
+        if not any(column.nulls for column in group) and is_unique(group, rows):
+            options.append((KNOWN_KEY_BONUS, group))
     if named and not any(column.nulls for column in named) and is_unique(named, rows):
         options.append((NAMED_SET_SCORE, named))
     junction = _junction(table, refers)
@@ -571,6 +584,12 @@ def _is_surely_own(column: ColumnFacts) -> bool:
     """Return whether a column is the number of its own table, even if its values are also those of another key."""
     own = own_name(column)
     return own == 1.0 or (own >= CLEAR_OWN_NAME and (not column.base or "pk" in (column.parts[0], column.parts[-1])))
+
+
+def _known_sets(table: TableFacts) -> list[tuple[ColumnFacts, ...]]:
+    """Return the sets of two or more comparable columns that a context source declares to be unique."""
+    sets = [tuple(map(table.column, key)) for key in table.known_keys if len(key) > 1]
+    return [group for group in sets if all(column.family is not Family.OTHER for column in group)]
 
 
 _STARTS: Final = frozenset({"from", "start", "begin", "starts", "begins", "effective", "von", "ab"})
@@ -668,6 +687,8 @@ def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Candidate]) -> tup
 
 def _by_name(table: TableFacts, names: NameIndex) -> KeyChoice | None:
     """Choose the key of a table without rows by names alone: the table's own number, else its leading references."""
+    if table.known_keys:
+        return KeyChoice(min(table.known_keys, key=len), False, 0.9, confirmed=False)
     own = _own_numbers(table, names)
     if own:
         return KeyChoice((own[0].name,), False, 0.6, confirmed=False)

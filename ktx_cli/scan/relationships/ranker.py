@@ -451,8 +451,17 @@ def _sigmoid(log_odds: float) -> float:
 
 
 HINT_WEIGHTS: Final[Mapping[str, float]] = {
-    "dbt": 4.0, "view": 3.0, "history": 2.5, "embedding": 1.0, "model": 1.5, "model_rejected": -1.5,
-}  # fmt: skip
+    "dbt": 4.0,
+    "lookml": 3.5,
+    "looker": 3.5,
+    "metabase": 3.5,
+    "view": 3.0,
+    "lineage": 2.5,
+    "history": 2.5,
+    "model": 1.5,
+    "model_rejected": -1.5,
+    "embedding": 1.0,
+}
 """What each source of hints adds to the log-odds of a relationship."""
 
 Node = tuple[int, float, int, int]
@@ -593,8 +602,13 @@ def _evaluated(score: Callable[[Sequence[float]], float], rows: Iterable[Sequenc
 
 def with_hints(probability: float, hints: Iterable[str]) -> float:
     """Return the probability of a relationship that sources of hints also name."""
+    return shifted(probability, sum(HINT_WEIGHTS.get(hint, 0.0) for hint in hints))
+
+
+def shifted(probability: float, shift: float) -> float:
+    """Return the probability after a change of its log-odds."""
     clipped = max(1e-6, min(1 - 1e-6, probability))
-    return _sigmoid(log(clipped / (1 - clipped)) + sum(HINT_WEIGHTS.get(hint, 0.0) for hint in hints))
+    return _sigmoid(log(clipped / (1 - clipped)) + shift)
 
 
 SURE_IMPROBABILITY: Final = 3.0

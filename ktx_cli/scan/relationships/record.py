@@ -124,6 +124,9 @@ class Discovery:
 
 
 RELATIONSHIPS: Final = "relationships.json"
+DECLARATIONS: Final = "declarations.json"
+"""The name of the file with the declarations of a context source; see `relationships.declarations`."""
+
 FORMAT = 1
 LEAST_PROBABILITY = 0.2
 """Rejected relationships with a lower probability are not recorded."""
@@ -261,7 +264,7 @@ _DEPENDING: dict[Stage, Callable[[Relationship, TableRef | None], bool]] = {
     Stage.KEYS: lambda each, table: len(each.child_columns) > 1 and table in (None, each.parent),
     Stage.COMPOSITES: lambda each, table: len(each.child_columns) > 1,
     Stage.POLYMORPHIC: lambda each, table: each.condition is not None and table in (None, each.child),
-    Stage.HINTS: lambda each, table: "view" in each.sources or is_answered(each.sources),
+    Stage.HINTS: lambda each, table: bool(set(each.sources) - {"names", "values"}),
 }
 """Stage -> whether a relationship of an earlier scan depends on it, for one table or for all (None)."""
 

@@ -84,7 +84,7 @@ class _Reader:
         for key in ("tests", "data_tests"):
             for index, test in enumerate(item.listed(key)):
                 why = "table-level tests contain nothing that questions can use"
-                self._report.dropped(f"test `{_test(test)[0]}` of `{self._node.shown}`", why, item.at(key, index))
+                self._report.dropped(f"test `{test_parts(test)[0]}` of `{self._node.shown}`", why, item.at(key, index))
         self._constraints()
         item.skip("name", "identifier", "semantic_model", "agg_time_dimension", "primary_entity", "metrics",
                   "derived_semantics")  # fmt: skip
@@ -183,8 +183,8 @@ class _Reader:
         self, test: Any, column: Column, root: Steps, what: str, place: Place, target: str
     ) -> Iterator[tuple[str, Place]]:
         """Yield the rules in a test, and write or record its other contents."""
-        name, arguments = _test(test)
-        label, why = f"test `{name}` of {what}", _limits(test, arguments)
+        name, arguments = test_parts(test)
+        label, why = f"test `{name}` of {what}", limits_of(test, arguments)
         if why is not None:
             self._report.dropped(label, why, place)
         elif name in ("not_null", "unique"):
@@ -251,7 +251,7 @@ class _Reader:
             self._write_rules(rules, found, what, f"{self._target}.{found.name}")
 
 
-def _test(test: Any) -> tuple[str, Mapping[str, Any]]:
+def test_parts(test: Any) -> tuple[str, Mapping[str, Any]]:
     """Return a test's name and arguments, in any of the forms that dbt has used."""
     if not isinstance(test, Mapping):
         return str(test), {}
@@ -266,13 +266,15 @@ def unique_columns(item: Item) -> Iterator[str]:
     for column in item.items("columns"):
         tests = [*column.listed("tests"), *column.listed("data_tests")]
         constraints = [each for each in column.listed("constraints") if isinstance(each, Mapping)]
-        is_tested = any(_test(each)[0] == "unique" and _limits(each, _test(each)[1]) is None for each in tests)
+        is_tested = any(
+            test_parts(each)[0] == "unique" and limits_of(each, test_parts(each)[1]) is None for each in tests
+        )
         is_key = any("unique" in _RULES.get(str(each.get("type")), ()) for each in constraints)
         if (name := column.text("name")) and (is_tested or is_key):
             yield name
 
 
-def _limits(test: Any, arguments: Mapping[str, Any]) -> str | None:
+def limits_of(test: Any, arguments: Mapping[str, Any]) -> str | None:
     """Return why a test does not hold for every row, or None if it applies to all rows."""
     settings: dict[Any, Any] = {}
     blocks = [test, *test.values()] if isinstance(test, Mapping) else []

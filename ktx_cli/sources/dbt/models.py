@@ -63,10 +63,11 @@ def _in_order(nodes: Mapping[Relation, Node]) -> Iterator[Node]:
             elif relation not in done and relation in nodes:
                 done.add(relation)
                 stack.append((relation, True))
-                stack += [(each, False) for each in reversed(_references(nodes[relation]))]
+                stack += [(each, False) for each in reversed(references_of(nodes[relation]))]
 
 
-def _references(node: Node) -> list[Relation]:
+def references_of(node: Node) -> list[Relation]:
+    """Return the models and sources that a node's SQL file refers to."""
     query = node.query
     return [] if query is None else [*query.rendered.references.values(), *query.rendered.mentioned]
 
@@ -100,7 +101,7 @@ class _Reader:
         if node.relation in self._tables:
             return self._tables[node.relation].connection
         counts: Counter[str] = Counter()
-        for relation in _references(node):
+        for relation in references_of(node):
             if relation in self._tables:
                 counts[self._tables[relation].connection] += 1
             elif relation in self.found and self.found[relation].connection:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
@@ -19,6 +19,9 @@ from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
 
+if TYPE_CHECKING:
+    from ktx_cli.scan import Declarations
+
 _FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS, dbt.SQL), {manifest.PATH: manifest.MOST_BYTES})
 
 
@@ -26,6 +29,7 @@ class DbtSource(Source):
     """A dbt project in a folder or a git repository."""
 
     kind: ClassVar[str] = "dbt"
+    declares_first: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = ("dbt_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
@@ -62,6 +66,12 @@ class DbtSource(Source):
             f"connections.{context.connection}", folder=entry.source_dir, url=entry.repo_url, branch=entry.branch,
             path=entry.path, token=entry.auth_token_ref,
         )  # fmt: skip
+
+    def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
+        """Return the keys and joins that tests and constraints declare, and the lineage of the models."""
+        from ktx_cli.sources.dbt.declarations import declarations_of
+
+        return declarations_of(entry, snapshot)
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write descriptions, tests, tags and freshness to the manifest, and semantic models to their own files."""

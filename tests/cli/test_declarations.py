@@ -1,0 +1,168 @@
+"""What sources declare and people decide about joins: a dbt project of 13 models, and audit columns."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from ktx_cli.core import yaml
+from tests import dbt_warehouse
+from tests.cli.conftest import done, git
+
+Run = Callable[..., Any]
+
+CONFIG = """\
+connections:
+  warehouse: {driver: duckdb, path: warehouse.duckdb}
+  dbt: {driver: dbt, source_dir: dbt}
+"""
+LAYERS = ("raw", "staging", "marts", "snapshots")
+
+
+def build_warehouse(folder: Path) -> None:
+    dbt_warehouse.write(folder)
+    (folder / "ktx.yaml").write_text(CONFIG)
+    git(folder, "init", "-q", "-b", "main")
+    done("ingest", "--no-input")
+
+
+@pytest.fixture
+def warehouse(work: Path, copies: Callable[..., Path]) -> Path:
+    return copies(build_warehouse, work)
+
+
+def joins(ktx: Run) -> dict[str, dict[str, Any]]:
+    rows = ktx("scan", "relationships", "--status", "all", "--json").data["relationships"]
+    return {row["edge"]: row for row in rows}
+
+
+def layer(table: dict[str, Any]) -> str:
+    return str(table["table"]).split(".")[0]
+
+
+def test_no_join_between_layers_is_accepted(ktx: Run, warehouse: Path) -> None:
+    found = joins(ktx)
+    accepted = {name for name, row in found.items() if row["status"] in ("accepted", "manual")}
+    assert {layer(found[name]["from"]) for name in accepted} >= {"raw", "staging", "marts"}
+    assert [name for name in accepted if layer(found[name]["from"]) != layer(found[name]["to"])] == []
+    across = {name: row["reason"] for name, row in found.items() if layer(row["from"]) != layer(row["to"])}
+    assert across["orders.store_id->raw_stores.id"] == "`raw_stores` is in another layer of the dbt project (raw)."
+    assert across["orders.order_id->raw_orders.id"] == "`orders` is built from `raw_orders`."
+
+
+def test_every_test_of_dbt_is_respected(ktx: Run, warehouse: Path) -> None:
+    found = joins(ktx)
+    for child, column, parent in dbt_warehouse.REFERENCES:
+        row = found[f"{child}.{column}->{parent}.{column}"]
+        assert row["status"] in ("accepted", "manual"), row
+        assert "declared by a dbt test" in row["reason"]
+    shards = [
+        yaml.load(path.read_bytes(), where=path.name)["tables"]
+        for path in warehouse.glob("semantic-layer/warehouse/_schema/*.yaml")
+    ]
+    tables = {name: entry for shard in shards for name, entry in shard.items()}
+    keys = {name: [column["name"] for column in entry["columns"] if column.get("pk")] for name, entry in tables.items()}
+    assert {name: keys[name] for name in dbt_warehouse.KEYS} == {k: [v] for k, v in dbt_warehouse.KEYS.items()}
+    assert keys["orders_snapshot"] == ["dbt_scd_id"]
+
+
+def test_joins_declared_for_marts_count_in_the_layers_below(ktx: Run, warehouse: Path) -> None:
+    row = joins(ktx)["raw_orders.customer->raw_customers.id"]
+    assert (row["status"], row["sources"]) == ("accepted", ["lineage", "names", "values"])
+    assert row["reason"].endswith("; declared for tables built from these.")
+
+
+@pytest.mark.parametrize("command", [("ingest",), ("scan",), ("ingest", "warehouse")])
+def test_the_next_run_changes_nothing(ktx: Run, warehouse: Path, command: tuple[str, ...]) -> None:
+    again = ktx(*command, "--no-input", "--json")
+    assert (again.code, again.data["status"], again.data["commit"]) == (0, "unchanged", None)
+
+
+def test_a_test_that_dbt_no_longer_has_no_longer_counts(ktx: Run, warehouse: Path) -> None:
+    path = warehouse / "dbt/models/schema.yml"
+    path.write_text(path.read_text().replace("ref('stores')", "ref('no_such_model')"))
+    assert ktx("ingest", "--no-input").code == 0
+    row = joins(ktx)["orders.store_id->stores.store_id"]
+    assert "dbt" not in row["sources"]
+
+
+def test_a_join_that_only_dbt_supports_is_not_a_persons(ktx: Run, warehouse: Path) -> None:
+    with duckdb.connect(str(warehouse / "warehouse.duckdb")) as database:
+        database.execute("UPDATE marts.orders SET store_id = 90 + store_id WHERE order_id % 3 = 0")
+    assert ktx("ingest", "--no-input").code == 0
+    name = "orders.store_id->stores.store_id"
+    row = joins(ktx)[name]
+    assert (row["status"], row["found"]) == ("manual", "review")
+    assert row["reason"].startswith(
+        "declared in `dbt`; evidence of the scan: Column name matches the key; 66.6% of rows"
+    )
+    for manifest in warehouse.rglob("raw-sources/dbt/dbt/manifest.yaml"):
+        manifest.unlink()
+    assert joins(ktx)[name]["reason"].startswith("accepted by a person; ")
+
+
+def test_a_damaged_file_of_declarations_is_reported_and_written_again(ktx: Run, warehouse: Path) -> None:
+    path = warehouse / "raw-sources/dbt/dbt/declarations.json"
+    good = path.read_bytes()
+    path.write_bytes(good[:200])
+    git(warehouse, "commit", "-qam", "damage")
+    answer = ktx("scan", "--no-input", "--json")
+    assert any("declarations.json is damaged" in str(each) for each in answer.envelope["warnings"]), answer.envelope
+    assert ktx("ingest", "--no-input").code == 0
+    assert path.read_bytes() == good
+
+
+TABLES = re.findall(
+    r"\w+",
+    "alert batch claim cohort concept drug exam form lab note plan"
+    " recipe report result shift site task unit visit ward",
+)
+DECIDED = TABLES[:3]
+
+
+def build_clinic(folder: Path) -> None:
+    """Build two projects over the same 20 tables, whose column `opr` is a user, which no name says."""
+    with sqlite3.connect(folder / "clinic.sqlite") as database:
+        database.execute("CREATE TABLE users (user_id INTEGER, username TEXT)")
+        database.executemany("INSERT INTO users VALUES (?, ?)", [(n, f"user{n}") for n in range(1, 13)])
+        for number, table in enumerate(TABLES):
+            database.execute(f"CREATE TABLE {table} ({table}_id INTEGER, name TEXT, opr INTEGER)")
+            rows = [(n, f"{table} {n}", (1, 2, 3, 5, 8, 11)[n * 7 % 6]) for n in range(1, 20 + number)]
+            database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+    database.close()
+    for name in ("one", "other"):
+        project = folder / name
+        project.mkdir()
+        (project / "ktx.yaml").write_text("connections: {clinic: {driver: sqlite, path: ../clinic.sqlite}}\n")
+        git(project, "init", "-q", "-b", "main")
+        done("scan", "--no-input", "--depth", "profile", "--project-dir", str(project))
+
+
+def test_three_accepted_audit_columns_raise_the_other_seventeen(ktx: Run, work: Path) -> None:
+    build_clinic(work)
+
+    def seen(project: str) -> dict[str, dict[str, Any]]:
+        rows = ktx("scan", "relationships", "--status", "all", "--json", "--project-dir", project).data["relationships"]
+        return {row["edge"].split(".")[0]: row for row in rows}
+
+    before = seen("one")
+    accept = [word for table in DECIDED for word in ("--accept", f"{table}.opr->users.user_id")]
+    assert ktx("scan", "relationships", *accept, "--project-dir", "one").code == 0
+    assert ktx("scan", "--no-input", "--project-dir", "one").code == 0
+    after = seen("one")
+    others = [table for table in TABLES if table not in DECIDED]
+    assert {before[table]["status"] for table in others} <= {"review", "rejected"}
+    for table in others:
+        assert after[table]["score"] > before[table]["score"] + 0.2
+        assert after[table]["reason"].endswith("; 3 similar joins were accepted.")
+        assert after[table]["status"] == "accepted"
+    again = ktx("scan", "--no-input", "--json", "--project-dir", "one")
+    assert again.data["status"] == "unchanged"
+    assert ktx("scan", "--no-input", "--project-dir", "other").code == 0
+    assert seen("other") == before
