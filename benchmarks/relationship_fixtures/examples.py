@@ -13,10 +13,11 @@ from benchmarks.relationship_fixtures.truth import read_truth
 from ktx_cli.project.config.blocks import Relationships
 from ktx_cli.scan.profile.profiler import Budget, SampledTable, count_sample, profile_tables
 from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, NameIndex, gather
-from ktx_cli.scan.relationships.discovery import Inference, RowChecks
+from ktx_cli.scan.relationships.discovery import Inference
 from ktx_cli.scan.relationships.hints import JoinHints
 from ktx_cli.scan.relationships.keys import find_unique_columns
 from ktx_cli.scan.relationships.ranker import DatabaseSummary, Ranker, summarize
+from ktx_cli.scan.relationships.row_checks import RowChecks
 from ktx_cli.scan.stages import STRICT
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect
