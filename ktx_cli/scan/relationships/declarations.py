@@ -307,7 +307,7 @@ DECISIONS: Final = "decisions"
 CLEAR_NAME: Final = 0.75
 """From this match of its name on, decisions about other joins do not change a candidate."""
 
-DECLARING: Final = frozenset({"dbt", "lookml", "looker", "metabase"})
+DECLARING: Final = frozenset({"dbt", "lookml", "metabase"})
 """The sources of hints that people wrote as definitions."""
 
 MOST_SHIFT: Final = 3.0

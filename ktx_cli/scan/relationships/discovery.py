@@ -685,7 +685,6 @@ def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
 _HINT_TEXTS: Final[Mapping[str, str]] = {
     "dbt": "declared by a dbt test",
     "lookml": "joined in LookML",
-    "looker": "joined in Looker",
     "metabase": "declared in Metabase",
     "view": "joined in a view",
     "lineage": "declared for tables built from these",

@@ -453,7 +453,6 @@ def _sigmoid(log_odds: float) -> float:
 HINT_WEIGHTS: Final[Mapping[str, float]] = {
     "dbt": 4.0,
     "lookml": 3.5,
-    "looker": 3.5,
     "metabase": 3.5,
     "view": 3.0,
     "lineage": 2.5,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
@@ -40,6 +40,9 @@ from ktx_cli.sources.table_texts import (
     write,
 )
 
+if TYPE_CHECKING:
+    from ktx_cli.scan import Declarations
+
 TOOL: Final = "lookml"
 _ROOTS: Final = ("manifest.lkml", "manifest.lookml")
 
@@ -64,6 +67,7 @@ class LookMlSource(Source):
     """A git repository with LookML."""
 
     kind: ClassVar[str] = "lookml"
+    declares_first: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = ("lookml_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
@@ -79,6 +83,12 @@ class LookMlSource(Source):
         """Implements `Source`."""
         origin = _origin(entry, context)
         return check_files(origin, context, functools.partial(_lack, origin))
+
+    def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
+        """Return the primary keys of views, and the joins of explores."""
+        from ktx_cli.sources.lookml.declarations import declarations_of
+
+        return declarations_of(snapshot)
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write views and explores to the files of the ktx connection that has a Looker connection's tables."""

@@ -30,6 +30,10 @@ _TEXT_KEYS = ("description", "points_of_interest", "caveats")
 _TABLE_KEYS = ("id", "schema", "name", "description", "points_of_interest", "caveats")
 
 
+DATABASES: Final = "databases/"
+"""The folder of the databases' raw files."""
+
+
 def card_path(card: int) -> str:
     """Return the raw file of a card."""
     return f"cards/{card}.json"
@@ -42,7 +46,7 @@ def collection_path(collection: int | None) -> str:
 
 def database_path(database: int) -> str:
     """Return the raw file of a database."""
-    return f"databases/{database}.json"
+    return f"{DATABASES}{database}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +115,42 @@ def collection_document(collection: Mapping[str, Any] | None) -> Document:
 
 def database_document(database: Mapping[str, Any], connection: str, tables: Sequence[Mapping[str, Any]]) -> Document:
     """Return the raw document of a database: its tables with Metabase's texts, without addresses or users."""
+    active = [table for table in tables if table.get("active", True)]
+    fields = {
+        number: (table["id"], str(each.get("name")))
+        for table in active
+        for each in _fields(table)
+        if (number := id_of(each.get("id"))) is not None
+    }
     return {
         "id": database["id"],
         "name": _text(database.get("name")),
         "engine": _text(database.get("engine")),
         "description": _text(database.get("description")),
         "connection": connection,
-        "tables": [_table(table) for table in tables if table.get("active", True)],
+        "tables": [_table(table, fields) for table in active],
     }
 
 
-def _table(table: Mapping[str, Any]) -> Document:
-    """Return a table with the fields that have a description."""
-    fields = (_described(each, _FIELD_KEYS) for each in mappings(table.get("fields")) if each.get("active", True))
-    columns = sorted((each for each in fields if "description" in each), key=lambda each: str(each.get("name")))
-    return {**_described(table, _TABLE_KEYS), "columns": columns}
+def _fields(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [each for each in mappings(table.get("fields")) if each.get("active", True)]
+
+
+def _table(table: Mapping[str, Any], fields: Mapping[int, tuple[Any, str]]) -> Document:
+    """Return a table with the fields that have a description, and those that refer to another field.
+
+    `fields`: ID of a field -> the ID of its table, and its name.
+    """
+    described = (_described(each, _FIELD_KEYS) for each in _fields(table))
+    columns = sorted((each for each in described if "description" in each), key=lambda each: str(each.get("name")))
+    ends = ((each, id_of(each.get("fk_target_field_id"))) for each in _fields(table))
+    references = [
+        {"column": str(each.get("name")), "table": fields[target][0], "to": fields[target][1]}
+        for each, target in ends
+        if target is not None and target in fields
+    ]
+    found = {**_described(table, _TABLE_KEYS), "columns": columns}
+    return {**found, "references": sorted(references, key=str)} if references else found
 
 
 def _described(value: Mapping[str, Any], keys: Sequence[str]) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
@@ -17,6 +17,9 @@ from ktx_cli.sources.metabase import fetch as fetching
 from ktx_cli.sources.metabase.fetch import USAGE_PATH, Metabase, card_path, collection_path, database_path
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.table_texts import TableText, write_texts
+
+if TYPE_CHECKING:
+    from ktx_cli.scan import Declarations
 
 Open = Callable[[Site, RetryPolicy, FetchContext], HttpClient]
 
@@ -30,6 +33,7 @@ class MetabaseSource(Source):
     """A Metabase instance. `open_client` can be replaced in tests."""
 
     kind: ClassVar[str] = "metabase"
+    declares_first: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = ("metabase_ingest",)
 
     def __init__(self, open_client: Open = open_http) -> None:
@@ -51,6 +55,12 @@ class MetabaseSource(Source):
         with self._open(site, CHECKING, context) as client:
             found = Metabase(client, client).databases()
         return f"Metabase at {site.base_url.rstrip('/')}, with {plural(len(found), 'database')}"
+
+    def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
+        """Return the columns that refer to others in Metabase's table metadata."""
+        from ktx_cli.sources.metabase.declarations import declarations_of
+
+        return declarations_of(snapshot)
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write Metabase's texts about tables and columns."""

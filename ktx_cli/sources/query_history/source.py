@@ -42,6 +42,7 @@ from ktx_cli.warehouses import Connector, dialect_of, open_database
 from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
 
 if TYPE_CHECKING:
+    from ktx_cli.scan import Declarations
     from ktx_cli.sources.port import DigestForm, EvidenceForm, FetchContext, ProjectContext, UnitEvidence
 
 TABLE_NOTES = "Read the file, then emit exactly one piece of `table_usage` evidence: what people use the table for."
@@ -104,6 +105,12 @@ class QueryHistorySource(Source):
             fetched=sum(context.previous.get(path) != file.sha256 for path, file in files.items()),
             warnings=staged.warnings,
         )
+
+    def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
+        """Return the joins in the queries, which the next scan uses."""
+        from ktx_cli.sources.query_history.declarations import declarations_of
+
+        return declarations_of(snapshot)
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write `usage` for the manifest's sources; list observed joins that the semantic layer does not have."""
