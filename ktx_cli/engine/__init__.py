@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         choose_sources,
         conclude,
         declarations,
-        fetch_first,
+        fetch_declaring,
         ignored_deliveries,
         keep_contradictions,
         read_sources,

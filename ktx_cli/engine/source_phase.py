@@ -81,12 +81,24 @@ _IGNORED_HINT: Final = (
 )
 
 
-def fetch_first(
-    plan: RunPlan, base: Tree, last: sources.FetchStates, *, scratch: Path | None = None
+def fetch_declaring(
+    plan: RunPlan,
+    base: Tree,
+    last: sources.FetchStates,
+    *,
+    scanned: Workspace | None = None,
+    scratch: Path | None = None,
 ) -> list[SourceWork]:
-    """Fetch the sources whose declarations the scans of a run use. The arguments are those of `read_sources`."""
+    """Fetch the sources whose declarations the scans of a run use.
+
+    `scanned`: the overlay with the results of the scans, for the sources whose fetch needs a semantic layer; None for
+    the others. The other arguments are those of `read_sources`.
+    """
     works = choose_sources(plan.config, plan.targets, base, model=plan.asks_model)
-    return _fetch([work for work in works if work.source.declares_first], plan, base, {}, last, scratch)
+    if scanned is None:
+        return _fetch([work for work in works if work.source.declares_first], plan, base, {}, last, scratch)
+    later = [work for work in works if work.source.declares_later]
+    return _fetch(later, plan, base, plan.layers.models(scanned), last, scratch) if later else []
 
 
 def declarations(works: Iterable[SourceWork]) -> dict[str, bytes]:

@@ -144,7 +144,8 @@ class Source(ABC):
     """A kind of context source. `entry` is its connection in `ktx.yaml`.
 
     `kind` names its folder among the raw sources. `declares_first`: it is fetched before databases are scanned, because
-    scans use its `declarations` and its fetch needs no semantic layer. `documents`: its files are texts by people,
+    scans use its `declarations` and its fetch needs no semantic layer. `declares_later`: its fetch needs one, so that a
+    database is scanned again if its declarations changed. `documents`: its files are texts by people,
     which are triaged and kept as evidence. `skills`: packaged skills that its agents load. `evidence`: what its agents
     provide if they write neither pages nor definitions. `digest`: the units that are answered together, without an
     agent.
@@ -152,6 +153,7 @@ class Source(ABC):
 
     kind: ClassVar[str]
     declares_first: ClassVar[bool] = False
+    declares_later: ClassVar[bool] = False
     documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ()
     evidence: ClassVar[EvidenceForm | None] = None

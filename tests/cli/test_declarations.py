@@ -166,3 +166,22 @@ def test_three_accepted_audit_columns_raise_the_other_seventeen(ktx: Run, work: 
     assert again.data["status"] == "unchanged"
     assert ktx("scan", "--no-input", "--project-dir", "other").code == 0
     assert seen("other") == before
+
+
+def test_joins_in_queries_count_in_the_same_run(ktx: Run, work: Path) -> None:
+    """The column `opr` says nothing by its name; the queries of people join it to the users."""
+    build_clinic(work)
+    queries = "".join(f"SELECT count(*) FROM {t} AS t JOIN users AS u ON t.opr = u.user_id;\n" for t in TABLES[:5])
+    (work / "queries.sql").write_text(queries)
+    config = "{driver: sqlite, path: clinic.sqlite, context: {queryHistory: {enabled: true, file: queries.sql, minExecutions: 1}}}"
+    (work / "ktx.yaml").write_text(f"connections:\n  clinic: {config}\n")
+    answer = ktx("ingest", "--no-input", "--json")
+    assert answer.code == 0, answer
+    found = joins(ktx)
+    for table in TABLES[:5]:
+        row = found[f"{table}.opr->users.user_id"]
+        assert (row["status"], "history" in row["sources"]) == ("accepted", True), row
+        assert row["reason"].endswith("; joined in queries.")
+    assert "history" not in found["ward.opr->users.user_id"]["sources"]
+    again = ktx("ingest", "--no-input", "--json")
+    assert (again.code, again.data["status"], again.data["commit"]) == (0, "unchanged", None)

@@ -136,11 +136,10 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
             from ktx_cli.engine import Models
 
             models = stack.enter_context(Models(preflight, run.database))
-        first = _FirstSources.of(plan, base, run.database)
-        scans = _scans(plan, report, base, ScanState(previous, run.database, models, declared=first.declared))
-        changes = ChangeSet.of_scans(base, scans, mark_raw=_has_files_per_table(plan))
+        declaring = _Declaring(plan, base, _fetches(plan, run.database))
+        changes = declaring.scan(report, ScanState(previous, run.database, models))
         if plan.reads_sources:
-            changes = _work_through_sources(run, report, changes, models, first)
+            changes = _work_through_sources(run, report, changes, models, declaring)
         if models is not None:
             _write_questions(run, changes, models)
     computed = _compute_effects(run, changes)
@@ -165,35 +164,69 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
     index_after_run(plan, changed=report.commit is not None or bool(uncommitted))
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstSources:
-    """The sources that were fetched before the scans, and what all sources declare: path -> its file.
+Scanned = dict["Target", tuple[ConnectionReport, "ScanOutcome | None"]]
+"""Target -> the report and the outcome of its scan, which is None if it failed."""
 
-    A source that this run does not read counts with its committed declarations.
+
+@dataclass(slots=True)
+class _Declaring:
+    """The sources whose declarations scans use, which are fetched before the others.
+
+    `works`: those that were fetched. `declared`: path -> what a source declares; a source that this run does not read
+    counts with its committed declarations.
     """
 
-    works: Sequence[SourceWork] = ()
-    fetches: FetchStates = field(default_factory=dict)
-    declared: Mapping[str, bytes] = field(default_factory=dict)
+    plan: RunPlan
+    base: ProjectBase
+    fetches: FetchStates
+    scratch: Path | None = None
+    works: list[SourceWork] = field(default_factory=list)
+    declared: dict[str, bytes] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls, plan: RunPlan, base: ProjectBase, database: sqlite3.Connection | None, *, scratch: Path | None = None,
-        fetches: FetchStates | None = None,
-    ) -> _FirstSources:  # fmt: skip
-        """Fetch the first sources of a run, and read the declarations."""
-        declared = _committed_declarations(plan, base)
-        if not plan.reads_sources:
-            return cls(declared=declared)
-        from ktx_cli.engine import declarations, fetch_first
-        from ktx_cli.sources import load_fetches
+    def scan(self, report: IngestReport, state: ScanState) -> ChangeSet:
+        """Return the changes from scans, and report each scan as soon as it is done."""
+        self.declared = _committed_declarations(self.plan, self.base)
+        self._fetch(None)
+        scanned: Scanned = {}
+        self._scan(self.plan.targets, scanned, report, state)
+        changes, before = self._changes(scanned), dict(self.declared)
+        self._fetch(changes.workspace)
+        changed = {path.split("/")[1] for path, content in self.declared.items() if before.get(path) != content}
+        again = [target for target in scanned if target.connection in changed]
+        if again:
+            self._scan(again, scanned, report, state)
+            changes = self._changes(scanned)
+        for scan in changes.scans:
+            self.plan.recorder.warn_of(scan.all_warnings())
+        return changes
 
-        if fetches is None:
-            assert database is not None
-            with translated(plan.layout.state):
-                fetches = load_fetches(database)
-        works = fetch_first(plan, base, fetches, scratch=scratch)
-        return cls(works, fetches, declared | declarations(works))
+    def _scan(self, wanted: Iterable[Target], scanned: Scanned, report: IngestReport, state: ScanState) -> None:
+        for target, found in _scans(self.plan, self.base, replace(state, declared=dict(self.declared)), wanted):
+            earlier = scanned.get(target, (None, None))[0]
+            report.connections = [each for each in report.connections if each is not earlier] + [found[0]]
+            scanned[target] = found
+
+    def _changes(self, scanned: Scanned) -> ChangeSet:
+        outcomes = [outcome for _, outcome in scanned.values() if outcome is not None]
+        return ChangeSet.of_scans(self.base, outcomes, mark_raw=_has_files_per_table(self.plan))
+
+    def _fetch(self, scanned: Workspace | None) -> None:
+        if not self.plan.reads_sources:
+            return
+        from ktx_cli.engine import declarations, fetch_declaring
+
+        works = fetch_declaring(self.plan, self.base, self.fetches, scanned=scanned, scratch=self.scratch)
+        self.works += works
+        self.declared |= declarations(works)
+
+
+def _fetches(plan: RunPlan, database: sqlite3.Connection) -> FetchStates:
+    if not plan.reads_sources:
+        return {}
+    from ktx_cli.sources import load_fetches
+
+    with translated(plan.layout.state):
+        return load_fetches(database)
 
 
 def _committed_declarations(plan: RunPlan, base: ProjectBase) -> dict[str, bytes]:
@@ -282,17 +315,6 @@ def _layers_to_ask_about(plan: RunPlan, changes: ChangeSet) -> set[str]:
     return plan.config.databases().keys() & (scanned | folders)
 
 
-def _scans(plan: RunPlan, report: IngestReport, base: ProjectBase, state: ScanState) -> list[ScanOutcome]:
-    """Scan the databases, and report each as soon as it is done."""
-    outcomes = []
-    for connection, outcome in scan_databases(plan, base, state):
-        report.connections.append(connection)
-        if outcome is not None:
-            outcomes.append(outcome)
-            plan.recorder.warn_of(outcome.all_warnings())
-    return outcomes
-
-
 def _has_files_per_table(plan: RunPlan) -> bool:
     return ManifestLayout(plan.config.semantic.layout) is ManifestLayout.PER_TABLE
 
@@ -302,13 +324,13 @@ def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, 
 
 
 def _work_through_sources(
-    run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None, first: _FirstSources
+    run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None, declaring: _Declaring
 ) -> ChangeSet:
     """Return the changes, including those from sources, which are read and, if necessary, processed by agents."""
     from ktx_cli.engine import keep_contradictions, write_deliveries
 
     plan, workspace = run.plan, changes.workspace
-    report.sources = _read_sources(plan, workspace, run.base, first)
+    report.sources = _read_sources(plan, workspace, declaring)
     if models is not None:
         models.preflight.narrow(report.sources)
     if models is not None and plan.asks_model and _has_work(report.sources, run.database):
@@ -328,13 +350,12 @@ def _work_through_sources(
     return replace(changes, works=report.sources)
 
 
-def _read_sources(
-    plan: RunPlan, workspace: Workspace, base: ProjectBase, first: _FirstSources, *, scratch: Path | None = None
-) -> list[SourceWork]:
-    """Read the sources; `scratch`: a folder for fetched files, if nothing in the project may change."""
+def _read_sources(plan: RunPlan, workspace: Workspace, declaring: _Declaring) -> list[SourceWork]:
     from ktx_cli.engine import ignored_deliveries, read_sources, source_warnings
 
-    works = read_sources(plan, workspace, base, first.fetches, fetched=first.works, scratch=scratch)
+    works = read_sources(
+        plan, workspace, declaring.base, declaring.fetches, fetched=declaring.works, scratch=declaring.scratch
+    )
     plan.recorder.warn_of(source_warnings(works))
     for warning in ignored_deliveries(plan.layout.root, works):
         plan.warn(warning)
@@ -426,11 +447,10 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     base = ProjectBase(plan.layout, repository, None if start is None else start.commit)
     state, fetches = _earlier_runs(plan)
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
-        first = _FirstSources.of(plan, base, None, scratch=Path(folder), fetches=fetches)
-        state = replace(state, declared=first.declared)
-        changes = ChangeSet.of_scans(base, _scans(plan, report, base, state), mark_raw=_has_files_per_table(plan))
+        declaring = _Declaring(plan, base, fetches, Path(folder))
+        changes = declaring.scan(report, state)
         workspace = changes.workspace
-        works = _read_sources(plan, workspace, base, first, scratch=Path(folder))
+        works = _read_sources(plan, workspace, declaring)
         works = _concluded_without_agents(plan, works, workspace)
         report.forecast = _forecast(plan, changes, works, lambda kind, key: (kind, key) in state.answers)
     report.sources = [replace(work, planned=True) for work in works]
@@ -489,16 +509,16 @@ class ScanState:
     """Path -> the declarations of a context source."""
 
 
-def scan_databases(
-    plan: RunPlan, base: ProjectBase, state: ScanState
-) -> Iterator[tuple[ConnectionReport, ScanOutcome | None]]:
-    """Scan a run's databases, one after the other; the outcome of a failed scan is None."""
+def _scans(
+    plan: RunPlan, base: ProjectBase, state: ScanState, wanted: Iterable[Target]
+) -> Iterator[tuple[Target, tuple[ConnectionReport, ScanOutcome | None]]]:
+    """Scan the databases among the targets, one after the other; the outcome of a failed scan is None."""
     databases = plan.config.databases()
-    targets = [target for target in plan.targets if target.connection in databases]
+    targets = [target for target in wanted if target.connection in databases]
     for done, target in enumerate(targets, start=1):
         scanned = _scan(plan, target, base, state)
         plan.emit(StepProgress("scan", done, len(targets)))
-        yield scanned
+        yield target, scanned
 
 
 def _scan(

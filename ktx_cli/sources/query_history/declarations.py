@@ -1,4 +1,4 @@
-"""The joins in a database's queries as declarations. A scan uses those of the last run."""
+"""The joins in a database's queries as declarations. If they changed, the database is scanned again."""
 
 from __future__ import annotations
 

@@ -68,6 +68,7 @@ class QueryHistorySource(Source):
     clock: Callable[[], datetime] = now
 
     kind: ClassVar[str] = KIND
+    declares_later: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = (TABLE_SKILL, PATTERN_SKILL)
     evidence: ClassVar[EvidenceForm | None] = EVIDENCE
     digest: ClassVar[DigestForm | None] = DIGEST
@@ -107,7 +108,7 @@ class QueryHistorySource(Source):
         )
 
     def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
-        """Return the joins in the queries, which the next scan uses."""
+        """Return the joins in the queries."""
         from ktx_cli.sources.query_history.declarations import declarations_of
 
         return declarations_of(snapshot)
