@@ -173,7 +173,8 @@ def test_joins_in_queries_count_in_the_same_run(ktx: Run, work: Path) -> None:
     build_clinic(work)
     queries = "".join(f"SELECT count(*) FROM {t} AS t JOIN users AS u ON t.opr = u.user_id;\n" for t in TABLES[:5])
     (work / "queries.sql").write_text(queries)
-    config = "{driver: sqlite, path: clinic.sqlite, context: {queryHistory: {enabled: true, file: queries.sql, minExecutions: 1}}}"
+    history = "{queryHistory: {enabled: true, file: queries.sql, minExecutions: 1}}"
+    config = f"{{driver: sqlite, path: clinic.sqlite, context: {history}}}"
     (work / "ktx.yaml").write_text(f"connections:\n  clinic: {config}\n")
     answer = ktx("ingest", "--no-input", "--json")
     assert answer.code == 0, answer

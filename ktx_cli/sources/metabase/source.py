@@ -14,7 +14,7 @@ from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.http import CHECKING, HttpClient, RetryPolicy, Site
 from ktx_cli.sources.metabase import MetabaseConnection
 from ktx_cli.sources.metabase import fetch as fetching
-from ktx_cli.sources.metabase.fetch import USAGE_PATH, Metabase, card_path, collection_path, database_path
+from ktx_cli.sources.metabase.fetch import DATABASES, USAGE_PATH, Metabase, card_path, collection_path, database_path
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.table_texts import TableText, write_texts
 
@@ -57,10 +57,20 @@ class MetabaseSource(Source):
         return f"Metabase at {site.base_url.rstrip('/')}, with {plural(len(found), 'database')}"
 
     def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
-        """Return the columns that refer to others in Metabase's table metadata."""
-        from ktx_cli.sources.metabase.declarations import declarations_of
+        """Return the tables by Metabase's IDs, and the columns that refer to others in its table metadata."""
+        from ktx_cli.scan import Declarations, DeclaredJoin, DeclaredTable
 
-        return declarations_of(snapshot)
+        tables: dict[str, DeclaredTable] = {}
+        joins: list[DeclaredJoin] = []
+        for path, file in snapshot.files.items():
+            for table in json.loads(file.read())["tables"] if path.startswith(DATABASES) else ():
+                id = str(table["id"])
+                tables[id] = DeclaredTable(str(table["name"]), str(table.get("schema") or ""))
+                joins += [
+                    DeclaredJoin(id, (str(each["column"]),), str(each["table"]), (str(each["to"]),))
+                    for each in table.get("references", ())
+                ]
+        return Declarations(self.kind, tables, tuple(joins))
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write Metabase's texts about tables and columns."""

@@ -50,6 +50,9 @@ PATTERN_NOTES = (
     "Read the file, then emit one piece of `pattern` evidence for each question that deserves a page. Several "
     "statements may ask the same question, and a file may contain none."
 )
+_HINTS = "history"
+"""The name of these joins among the sources of relationships."""
+
 WHY_NOT = "ktx writes the pages and texts about the query history from the evidence that you emit"
 TABLE_SKILL, PATTERN_SKILL = "historic_sql_table_digest", "historic_sql_patterns"
 
@@ -108,10 +111,30 @@ class QueryHistorySource(Source):
         )
 
     def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
-        """Return the joins in the queries."""
-        from ktx_cli.sources.query_history.declarations import declarations_of
+        """Return the scanned tables that queries read, and their joins on equal columns, from both sides.
 
-        return declarations_of(snapshot)
+        A join that few queries have counts as any other, because a scan only uses joins to a column without repeated
+        values.
+        """
+        from ktx_cli.scan import Declarations, DeclaredJoin, DeclaredTable
+
+        documents = [document for document in table_documents(contents_of(snapshot)) if document.get("source")]
+        tables: dict[str, DeclaredTable] = {}
+        for document in documents:
+            *_, schema, name = ("", *str(document["table"]).split("."))
+            tables[str(document["table"])] = DeclaredTable(name, schema)
+        joins = [
+            DeclaredJoin(
+                str(document["table"]),
+                tuple(str(own) for own, _ in join["on"]),
+                str(join["with"]),
+                tuple(str(theirs) for _, theirs in join["on"]),
+            )
+            for document in documents
+            for join in document.get("joins", ())
+            if join["with"] in tables and join["on"]
+        ]
+        return Declarations(_HINTS, tables, tuple(dict.fromkeys(joins)))
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write `usage` for the manifest's sources; list observed joins that the semantic layer does not have."""

@@ -11,6 +11,7 @@ from benchmarks.relationship_fixtures.discovering import discover_database
 from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships import discovery as search
+from ktx_cli.scan.relationships import row_checks
 from ktx_cli.scan.relationships.discovery import discover
 from ktx_cli.scan.relationships.hints import FixedHints, JoinHint, recorded_hints
 from ktx_cli.scan.relationships.record import Discovery, RelationshipRecord, Status, read_record, record_text
@@ -146,7 +147,8 @@ def test_rows_overrule_a_recorded_answer(shop: Any) -> None:
 
 def test_the_time_of_a_model_is_not_that_of_statements(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(search, "monotonic", lambda: now[0])
+    for module in (search, row_checks):
+        monkeypatch.setattr(module, "monotonic", lambda: now[0])
 
     def ask(undecided: Sequence[UndecidedColumn]) -> list[JoinHint]:
         now[0] += 1000.0
