@@ -8,7 +8,9 @@ have to be those of `hidden`. `wrong-trusted`: discovery trusts them.
 Prints precision, recall and F1 of foreign and primary keys, the recall with what was put up for review, queries and
 seconds; the last rows are the mean over the databases and the rates over all links together. `--report` adds strict and
 confirmable figures, those of keys with guesses apart, and how the shown probabilities hold by rows of evidence.
-`--oracle 1.0 --oracle 0.8` compares no model with scripted ones that are right in these shares of their answers.
+`--robustness` adds the figures with declared keys, with wrong ones, with names that say nothing, and with a sample of
+10 % of the rows. `--oracle 1.0 --oracle 0.8` compares no model with scripted ones that are right in these shares of
+their answers.
 """
 
 from __future__ import annotations
@@ -27,9 +29,22 @@ from benchmarks.relationship_fixtures.generate import generate_corpus
 from benchmarks.relationship_fixtures.oracle import Oracle
 from benchmarks.relationship_fixtures.report import Measured, report
 from benchmarks.relationship_fixtures.scoring import Answer, Rates, Score, score, silent_links
+from benchmarks.relationship_fixtures.scrambling import INDEPENDENT
 from benchmarks.relationship_fixtures.truth import TRUTH_FILE, Truth, read_truth
-from benchmarks.relationship_fixtures.variants import wrong_keys
+from benchmarks.relationship_fixtures.variants import scramble, wrong_keys
 from ktx_cli.core.errors import KtxError, UsageError
+
+SCRAMBLED, SAMPLED = "scrambled", "sampled"
+SAMPLED_SHARE = 0.1
+VARIANTS = {
+    "primary keys declared": "given-pks",
+    "wrong keys in the file": "wrong",
+    "wrong keys, trusted": "wrong-trusted",
+    "names that say nothing": SCRAMBLED,
+    "10 % of the rows sampled": SAMPLED,
+}
+"""What `--robustness` compares with hidden keys: its name in the table, and the value of `--declared` or the condition.
+"""
 
 DECLARED = ("hidden", "given-pks", "wrong", "wrong-trusted", "as-is")
 
@@ -53,6 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as made:
             folders = _folders(options, Path(made))
             cases = [run(folder, options, Path(made)) for folder in folders]
+            rough = _robustness(folders, options, Path(made), cases) if options.robustness else ""
             asked = {share: [run(each, options, Path(made), share) for each in folders] for share in options.oracle}
     except KtxError as error:
         print(f"error: {error.message}", f"hint: {error.hint}", sep="\n", file=sys.stderr)
@@ -63,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.verbose and not options.json:
         for case in cases:
             print_mistakes(case)
+    if rough and not options.json:
+        print("", rough, sep="\n")
     if asked and not options.json:
         print("", comparison({None: cases, **asked}), sep="\n")
     return 0
@@ -80,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         "--oracle", action="append", type=float, default=[], metavar="SHARE",
         help="compare with a scripted model that is right in this share of its answers; may be given again",
     )  # fmt: skip
+    parser.add_argument("--robustness", action="store_true", help="add the figures under harder and easier conditions")
     parser.add_argument("--report", action="store_true", help="add figures over all databases, and the calibration")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--verbose", action="store_true", help="name every mistake with its reason")
@@ -102,14 +121,19 @@ def _fixtures(folder: Path) -> list[Path]:
     return sorted(each.parent for each in folder.glob(f"*/{TRUTH_FILE}")) or [folder]
 
 
-def run(folder: Path, options: argparse.Namespace, made: Path, oracle: float | None = None) -> Case:
+def run(
+    folder: Path, options: argparse.Namespace, made: Path, oracle: float | None = None, variant: str | None = None
+) -> Case:
     """Run discovery on one fixture in the way the options ask for, and score it.
 
-    `oracle`: the share of right answers of a scripted model.
+    `oracle`: the share of right answers of a scripted model. `variant`: a value of `VARIANTS` in place of `--declared`.
     """
+    if variant == SCRAMBLED:
+        scramble(folder, made / SCRAMBLED / folder.name, options.seed, INDEPENDENT)
+        folder = made / SCRAMBLED / folder.name
     truth = read_truth(folder)
     asked = None if oracle is None else Oracle(truth, oracle)
-    answer = _answer(folder, truth, options, made, asked)
+    answer = _answer(folder, truth, options, made, asked, variant or options.declared)
     strict = score(truth, answer)
     confirmable = score(truth, answer, silent=silent_links(folder, truth))
     chosen = confirmable if options.exclude_unconfirmable else strict
@@ -118,15 +142,28 @@ def run(folder: Path, options: argparse.Namespace, made: Path, oracle: float | N
     )
 
 
-def _answer(folder: Path, truth: Truth, options: argparse.Namespace, made: Path, oracle: Oracle | None) -> Answer:
-    if options.declared == "as-is":
+def _answer(
+    folder: Path, truth: Truth, options: argparse.Namespace, made: Path, oracle: Oracle | None, declared: str
+) -> Answer:
+    if declared == "as-is":
         answer = discover(folder, hide=False, ask=oracle)
         return replace(answer, accepted=answer.accepted | declared_links(folder))
-    if options.declared in ("wrong", "wrong-trusted"):
+    if declared in ("wrong", "wrong-trusted"):
         wrong_keys(folder, made / "wrong" / folder.name, options.seed)
-        return discover(made / "wrong" / folder.name, hide=options.declared == "wrong", ask=oracle)
-    given = {key.table: key.columns for key in truth.primary_keys} if options.declared == "given-pks" else {}
-    return discover(folder, hide=True, primary_keys=given, ask=oracle)
+        return discover(made / "wrong" / folder.name, hide=declared == "wrong", ask=oracle)
+    given = {key.table: key.columns for key in truth.primary_keys} if declared == "given-pks" else {}
+    share = SAMPLED_SHARE if declared == SAMPLED else 1.0
+    return discover(folder, hide=True, primary_keys=given, ask=oracle, share=share)
+
+
+def _robustness(folders: list[Path], options: argparse.Namespace, made: Path, cases: list[Case]) -> str:
+    """Return a table of the foreign keys under other conditions, next to those of `cases`."""
+    lines = [f"{'foreign keys, all links':28} {'P':>6}{'R':>6}{'F1':>6} {'mean F1':>8}"]
+    for name, variant in {options.declared: None, **VARIANTS}.items():
+        found = cases if variant is None else [run(each, options, made, variant=variant) for each in folders]
+        rates, mean = _sum([case.score.links for case in found]), _mean([case.score.links.f1 for case in found])
+        lines.append(f"{name:28} {rates.precision:6.3f}{rates.recall:6.3f}{rates.f1:6.3f} {mean:8.3f}")
+    return "\n".join(lines)
 
 
 def as_table(cases: list[Case]) -> str:

@@ -23,12 +23,18 @@ if TYPE_CHECKING:
 
 
 def discover(
-    fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None, ask: Ask | None = None
+    fixture: Path,
+    *,
+    hide: bool,
+    primary_keys: Mapping[str, tuple[str, ...]] | None = None,
+    ask: Ask | None = None,
+    share: float = 1.0,
 ) -> Answer:
     """Run discovery on a fixture's database.
 
     `hide` takes away all declared keys, unique constraints and indexes; `primary_keys` are declared instead. `ask`
-    answers questions about undecided columns in place of a model.
+    answers questions about undecided columns in place of a model. `share`: the share of each table's rows that the
+    profile samples, if it is less than 1.
     """
     from ktx_cli.project.config.blocks import Scan
 
@@ -37,7 +43,7 @@ def discover(
         if hide:
             schema = hidden(schema, primary_keys or {})
         started = time.perf_counter()
-        found = discover_database(connector, schema, Scan(), ask=ask)
+        found = discover_database(connector, schema, Scan(), ask=ask, share=share)
         seconds = time.perf_counter() - started
         views = {table.ref for table in schema.tables if table.kind is TableKind.VIEW}
         few = frozenset(table.ref.name for table in schema.tables if _rows(connector, table) <= 1)
@@ -51,13 +57,21 @@ def discover_database(
     sources: Sequence[HintSource] = (),
     ask: Ask | None = None,
     known: KnownSchema | None = None,
+    share: float = 1.0,
 ) -> Discovery:
-    """Profile a database and infer its keys and relationships, as a scan does."""
+    """Profile a database and infer its keys and relationships, as a scan does. `share`: as in `discover`."""
     from ktx_cli.scan.profile.profiler import Budget, profile_tables
     from ktx_cli.scan.relationships import discovery
 
     started = time.monotonic()
-    profiled = profile_tables(connector, schema.tables, Budget.of(settings))
+    budget = Budget.of(settings)
+    if share < 1:
+        limits = [replace(budget, rows=max(1, round(share * _rows(connector, table)))) for table in schema.tables]
+        each = [profile_tables(connector, [t], limit) for t, limit in zip(schema.tables, limits, strict=True)]
+        statements = sum(part.statements for part in each)
+        profiled = replace(each[0], tables=tuple(part.tables[0] for part in each), statements=statements)
+    else:
+        profiled = profile_tables(connector, schema.tables, budget)
     left = settings.budget.seconds - (time.monotonic() - started)
     found = discovery.discover(
         connector, schema.tables, profiled.tables, settings.relationships, sources, known=known, seconds=left, ask=ask

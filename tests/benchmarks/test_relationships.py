@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from benchmarks.relationship_fixtures.generate import generate
 from benchmarks.relationship_fixtures.oracle import Oracle as ScriptedModel
 from benchmarks.relationship_fixtures.scoring import Answer
 from benchmarks.relationship_fixtures.truth import Reference, Truth, read_truth
+from ktx_cli.project.config.blocks import Scan
 from ktx_cli.scan.relationships.record import Check
 from ktx_cli.scan.relationships.undecided import Offer, UndecidedColumn
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
@@ -35,9 +38,15 @@ class Oracle:
         self.asked: list[dict[str, Any]] = []
 
     def __call__(
-        self, folder: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None, ask: Any = None
+        self,
+        folder: Path,
+        *,
+        hide: bool,
+        primary_keys: Mapping[str, tuple[str, ...]] | None = None,
+        ask: Any = None,
+        share: float = 1.0,
     ) -> Answer:
-        self.asked.append({"folder": folder, "hide": hide, "primary_keys": primary_keys})
+        self.asked.append({"folder": folder, "hide": hide, "primary_keys": primary_keys, "share": share})
         truth = read_truth(folder)
         links = frozenset(truth.links[1:])
         return Answer(frozenset(truth.primary_keys), links, reasons=((truth.links[0], "review 0.70: why"),), queries=5)
@@ -111,6 +120,31 @@ def test_the_report_keeps_guessed_keys_and_evidence_apart(
     assert {"of tables with rows", "guessed, at most one row"} <= set(titles)
 
 
+def test_robustness_compares_other_conditions(
+    fixture: tuple[Path, Truth], oracle: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relationships.main([str(fixture[0]), "--robustness"])
+    table = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    names = [line[:28].strip() for line in table[1:]]
+    assert names == ["hidden", *relationships.VARIANTS]
+    hidden, given, wrong, trusted, scrambled, sampled = oracle.asked
+    assert [each["hide"] for each in oracle.asked] == [True, True, True, False, True, True]
+    assert not hidden["primary_keys"] and given["primary_keys"]
+    assert wrong["folder"] == trusted["folder"] != hidden["folder"] == sampled["folder"] != scrambled["folder"]
+    assert [each["share"] for each in oracle.asked] == [1.0] * 5 + [0.1]
+
+
+def test_a_share_of_the_rows_is_sampled(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "data.sqlite")) as database, database:
+        database.execute("CREATE TABLE numbers (number_id INTEGER, twin INTEGER)")
+        database.executemany("INSERT INTO numbers VALUES (?, ?)", [(n, n) for n in range(1, 2001)])
+    with connect(ConnectionSpec("w", "sqlite", {"path": str(tmp_path / "data.sqlite")})) as connector:
+        schema = connector.introspect(Scope())
+        found = [discovering.discover_database(connector, schema, Scan(), share=share) for share in (1.0, 0.1)]
+    whole, sampled = ([each.keys[TableRef(None, "numbers")].confirmed, each.queries] for each in found)
+    assert whole[0] and sampled[0] and sampled[1] > whole[1], "the sample does not show the key; a statement does"
+
+
 def test_a_kind_can_be_generated_alone(oracle: Oracle, capsys: pytest.CaptureFixture[str]) -> None:
     assert relationships.main(["--generated", "3", "--kind", "tiny", "--kind", "few_rows"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:4]]
@@ -153,9 +187,7 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
 
     edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
     found = SimpleNamespace(relationships=edges, primary_keys={one: ("id",), other: ()}, queries=3)
-    monkeypatch.setattr(
-        "benchmarks.relationship_fixtures.discovering.discover_database", lambda connector, schema, config, ask: found
-    )
+    monkeypatch.setattr("benchmarks.relationship_fixtures.discovering.discover_database", lambda *_, ask, share: found)
     answer = discovering.discover(fixture[0], hide=True)
     assert {str(link) for link in answer.accepted} == {"one(a) -> other(id)"}
     assert {str(link) for link in answer.review} == {"one(b) -> other(id)"}
