@@ -205,16 +205,16 @@ def _total(cases: list[Case]) -> Answer:
 
 def comparison(by_oracle: Mapping[float | None, list[Case]]) -> str:
     """Return a table of the foreign keys over all links without a model (None) and with each oracle."""
-    lines = [
-        f"{'foreign keys, all links':28} {'P':>6}{'R':>6}{'F1':>6} {'mean F1':>8} {'worse':>6} {'columns asked':>14}"
-    ]
+    head = f"{'P':>6}{'R':>6}{'F1':>6} {'mean F1':>8} {'worse':>6} {'asked':>6} {'calls':>6}"
+    lines = [f"{'foreign keys, all links':28} {head}"]
     alone = {case.name: case.score.links.f1 for case in by_oracle[None]}
     for share, cases in by_oracle.items():
         name = "without a model" if share is None else f"an oracle that is {share:.0%} right"
         rates, mean = _sum([case.score.links for case in cases]), _mean([case.score.links.f1 for case in cases])
         worse = sum(case.score.links.f1 < alone[case.name] for case in cases)
         figures = f"{rates.precision:6.3f}{rates.recall:6.3f}{rates.f1:6.3f} {mean:8.3f} {worse:6}"
-        lines.append(f"{name:28} {figures} {sum(case.asked for case in cases):14}")
+        asked, calls = sum(case.asked for case in cases), sum(case.answer.calls for case in cases)
+        lines.append(f"{name:28} {figures} {asked:6} {calls:6}")
     return "\n".join(lines)
 
 

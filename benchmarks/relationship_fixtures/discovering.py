@@ -17,9 +17,9 @@ from ktx_cli.warehouses.registry import connect
 if TYPE_CHECKING:
     from ktx_cli.project.config.blocks import Scan
     from ktx_cli.scan.relationships.declarations import KnownSchema
-    from ktx_cli.scan.relationships.hints import HintSource
+    from ktx_cli.scan.relationships.hints import HintSource, JoinHint
     from ktx_cli.scan.relationships.record import Discovery
-    from ktx_cli.scan.relationships.undecided import Ask
+    from ktx_cli.scan.relationships.undecided import Ask, UndecidedColumn
 
 
 def discover(
@@ -43,11 +43,27 @@ def discover(
         if hide:
             schema = hidden(schema, primary_keys or {})
         started = time.perf_counter()
-        found = discover_database(connector, schema, Scan(), ask=ask, share=share)
+        asked: list[UndecidedColumn] = []
+
+        def noting(undecided: Sequence[UndecidedColumn]) -> Sequence[JoinHint]:
+            asked.extend(undecided)
+            return () if ask is None else ask(undecided)
+
+        found = discover_database(connector, schema, Scan(), ask=None if ask is None else noting, share=share)
         seconds = time.perf_counter() - started
         views = {table.ref for table in schema.tables if table.kind is TableKind.VIEW}
         few = frozenset(table.ref.name for table in schema.tables if _rows(connector, table) <= 1)
-        return replace(_answer(found, views, seconds), few=few)
+        return replace(_answer(found, views, seconds), few=few, calls=_calls(asked, schema))
+
+
+def _calls(asked: Sequence[UndecidedColumn], schema: DatabaseSchema) -> int:
+    """Return the number of calls for these columns, with messages that have no statistics."""
+    from ktx_cli.prompts.prompts import load_prompt
+    from ktx_cli.scan.descriptions.facts import gather_facts
+    from ktx_cli.scan.relationships.proposals import ProposalQuestions
+
+    facts = {each.ref: each for each in gather_facts(schema.tables, profiles={})} if asked else {}
+    return len(ProposalQuestions(asked, facts, load_prompt("propose_joins"), "local").plan(asked))
 
 
 def discover_database(

@@ -41,6 +41,8 @@ class Answer:
     seconds: float = 0.0
     edges: tuple[Edge, ...] = ()
     few: frozenset[str] = frozenset()
+    calls: int = 0
+    """The number of calls in which a model would be asked about the undecided columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -632,17 +632,25 @@ class StateEnrichmentStore:
                 "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)", (kind, key, text, isoformat(now()))
             )
 
-    def settle(self, connection: str, used: Collection[CachedAnswer], connections: Collection[str]) -> int:
+    def settle(
+        self,
+        connection: str,
+        used: Collection[CachedAnswer],
+        connections: Collection[str],
+        unasked: Collection[str] = (),
+    ) -> int:
         """Count a finished run for a connection, drop answers that are no longer used, and return their number.
 
-        `connections`: all configured ones; the uses of others are forgotten. An answer without a recorded use (its run
-        was killed) counts as used now. Raises `StorageError`.
+        `connections`: all configured ones; the uses of others are forgotten. `unasked`: the kinds of answers that the
+        run did not look for, so that they count as used. An answer without a recorded use (its run was killed) counts
+        as used now. Raises `StorageError`.
         """
         with translated(self._layout.state), transaction(self._database):
             uses = {each: self._uses(each) for each in sorted({*connections, connection})}
             self._database.execute("DELETE FROM enrichment WHERE kind = ?", (_USES,))
             answers = set(self._database.execute("SELECT kind, key FROM enrichment WHERE kind <> ?", (LOOK,)))
             unclaimed = answers.difference(*(each.last for each in uses.values()))
+            unclaimed |= {answer for answer in uses[connection].last if answer[0] in unasked} & answers
             uses[connection] = uses[connection].after_a_run(answers.intersection(used) | unclaimed)
             gone = answers.difference(*(each.last for each in uses.values()))
             self._database.executemany("DELETE FROM enrichment WHERE kind = ? AND key = ?", sorted(gone))

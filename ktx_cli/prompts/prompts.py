@@ -13,7 +13,7 @@ from typing import Final, Literal
 from ktx_cli.core import Command, ConfigError, Hint, yaml
 from ktx_cli.project import read_bytes
 
-PACKAGED: Final[Mapping[str, int]] = {"describe_tables": 1, "propose_joins": 1}
+PACKAGED: Final[Mapping[str, int]] = {"describe_tables": 1, "propose_joins": 2}
 """Name -> version. Increased if a text changes so much that answers to the old text should be requested again."""
 
 LONGEST: Final = 40_000

@@ -88,7 +88,9 @@ from ktx_cli.warehouses import (
 if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
     from ktx_cli.scan.relationships.declarations import KnownSchema
+    from ktx_cli.scan.relationships.hints import JoinHint
     from ktx_cli.scan.relationships.record import Relationship
+    from ktx_cli.scan.relationships.undecided import UndecidedColumn
 
 GENERATOR = 6
 """Increase this number when the files for the same structure change, so that they are written again."""
@@ -109,7 +111,7 @@ class ScanJob:
     entry: Database | None = None
     """The connection's entry in `ktx.yaml`, which hints refer to."""
     describer: Describer | None = None
-    """Proposes joins and writes descriptions, if configured."""
+    """Writes descriptions, and proposes parents for undecided columns, if configured."""
     store: ProfileStore | None = None
     """Stores profiles and value lists. None in a dry run, which lists no values and reuses no results."""
     declared: Mapping[str, bytes] = field(default_factory=dict)
@@ -245,6 +247,46 @@ def _decided_joins(committed: Committed) -> Iterator[tuple[Relationship, bool]]:
             yield found, each.status is JoinStatus.MANUAL
 
 
+@dataclass(slots=True)
+class _JoinQuestions:
+    """The questions about undecided columns in one scan. `shown`: the profiles in the form that a model may see.
+
+    `seconds`: the time that the answers took, which is not that of the database.
+    """
+
+    job: ScanJob
+    tables: Sequence[Table]
+    failures: Failures
+    shown: Sequence[TableProfile] = ()
+    report: DescriptionReport | None = field(init=False)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.report = None if self.job.describer is None else self.job.describer.report
+
+    @property
+    def version(self) -> str | None:
+        """The version of the questions, or None if nobody is asked."""
+        proposer = None if self.job.describer is None else self.job.describer.proposer
+        return None if proposer is None or not self.job.settings.relationships.enabled else proposer.version
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether calls failed, so that the next scan has to ask again."""
+        return self.report is not None and bool(self.report.unproposed)
+
+    def ask(self, undecided: Sequence[UndecidedColumn]) -> Sequence[JoinHint]:
+        """Return hints of the answers about undecided columns, or none if this fails."""
+        hints: Sequence[JoinHint] = ()
+        started, describer = monotonic(), self.job.describer
+        with self.failures.stage(Stage.PROPOSALS):
+            if describer is not None and describer.proposer is not None and self.report is not None:
+                given = ProposalInput(self.tables, self.shown, undecided)
+                hints, self.report = describer.proposer.propose(given, self.report)
+        self.seconds += monotonic() - started
+        return hints
+
+
 @dataclass(frozen=True, slots=True)
 class _RowScan:
     """Profiles tables, infers keys and joins, and lists values. If a stage fails, its results come from `record`."""
@@ -259,24 +301,25 @@ class _RowScan:
     def run(self) -> RowResults:
         """Return the results. No row is read if data, hints and the record have not changed since the last scan."""
         job, store, settings = self.job, self.job.store, self.job.settings
-        hints, report, fingerprint = None, None if job.describer is None else job.describer.report, None
+        questions = _JoinQuestions(job, self.tables, self.failures)
+        hints, fingerprint = FixedHints(()), None
+        with self.failures.stage(Stage.PROPOSALS):
+            hints = FixedHints(recorded_hints(self.record))
         last: tuple[StoredResults, tuple[TableProfile, ...]] | None = None
         with self.failures.stage(Stage.REUSE):
             fingerprint = None if store is None else data_fingerprint(self.connector, self.tables, settings)
             last = None if store is None or fingerprint is None else store.last(fingerprint)
-        if last is not None:
-            hints, report = self._hints(last[1], report)
-            reused = None if hints_digest(hints, self.known) != last[0].hints else self._reused(*last)
+        if last is not None and last[0].hints == hints_digest(hints, questions.version, self.known):
+            reused = self._reused(*last)
             if reused is not None:
-                return replace(reused, report=report)
+                return replace(reused, report=questions.report)
         until = monotonic() + settings.budget.seconds
         profiled = self._profile()
-        shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
-        if hints is None:
-            hints, report = self._hints(shown, report)
+        questions.shown = shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
         unread = [each.profile.ref for each in profiled.tables if each.profile.unsampled is Unsampled.NOT_READ]
         sparing: Connector = SparingConnector(self.connector, unread) if unread else self.connector
-        discovery = self._infer(sparing, profiled, hints, until)
+        discovery = self._infer(sparing, profiled, hints, questions, until)
+        until += questions.seconds
         found = with_failed_parts(
             RelationshipRecord(discovery.keys, discovery.relationships), self.record, self.failures.found()
         )
@@ -291,16 +334,19 @@ class _RowScan:
         ]
         if store is not None:
             reusable = None
-            if fingerprint is not None and monotonic() < until and not discovery.problems and not self.failures.noted:
+            complete = not discovery.problems and not self.failures.noted and not questions.is_unanswered
+            if fingerprint is not None and monotonic() < until and complete:
                 with self.failures.stage(Stage.REUSE):
-                    reusable = _reusable(fingerprint, hints_digest(hints, self.known), found, profiled)
+                    answers = FixedHints(recorded_hints(results.relationships))
+                    digest = hints_digest(answers, questions.version, self.known)
+                    reusable = _reusable(fingerprint, digest, found, profiled)
             stored = False
             with self.failures.stage(Stage.STORE):
                 unlisted, stored = self._store_values(store, sparing, profiled, until)
                 warnings += _incomplete(job, "values_not_listed", "lists of values could not be read", unlisted)
             if stored and reusable is not None:
                 results = replace(results, reusable=replace(reusable, known=self._known_digest(results)))
-        return replace(results, report=report, warnings=tuple(warnings))
+        return replace(results, report=questions.report, warnings=tuple(warnings))
 
     def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults | None:
         """Return the results of the last scan, if it read the same data and its proposals belong to this record.
@@ -375,15 +421,6 @@ class _RowScan:
             return steadied(with_origin(found), old, unseen | (missing - present))
         return self.record
 
-    def _hints(
-        self, shown: Sequence[TableProfile], report: DescriptionReport | None
-    ) -> tuple[FixedHints, DescriptionReport | None]:
-        """Return join hints from the model, or otherwise from the record."""
-        if self.job.describer is not None and report is not None and self.job.settings.relationships.enabled:
-            with self.failures.stage(Stage.PROPOSALS):
-                return self.job.describer.propose(ProposalInput(self.tables, shown, self.record), report)
-        return FixedHints(recorded_hints(self.record)), report
-
     def _profile(self) -> Profiled:
         job, tables = self.job, self.tables
         with ScanStep("profile", job.connection, job.emit) as step:
@@ -400,7 +437,9 @@ class _RowScan:
             step.summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
         return profiled
 
-    def _infer(self, connector: Connector, profiled: Profiled, hints: FixedHints, until: float) -> Discovery:
+    def _infer(
+        self, connector: Connector, profiled: Profiled, hints: FixedHints, questions: _JoinQuestions, until: float
+    ) -> Discovery:
         """Infer keys and joins. Candidates not checked `until` then need review. If this fails, return the recorded
         ones.
         """
@@ -411,9 +450,10 @@ class _RowScan:
             with ScanStep("relationships", self.job.connection, self.job.emit) as step:
                 sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
                 seconds = max(0.0, until - monotonic())
+                ask = None if questions.version is None else questions.ask
                 discovery = discover(
                     connector, self.tables, profiled.tables, settings, sources, known=self.known, seconds=seconds,
-                    failures=self.failures,
+                    failures=self.failures, ask=ask,
                 )  # fmt: skip
                 step.summary = _inferred(discovery, _declared_keys(self.tables))
             return discovery

@@ -132,11 +132,11 @@ DEFINITIONS = {
 
 TILL = """
 CREATE TABLE staff (badge INTEGER PRIMARY KEY, name TEXT);
-CREATE TABLE sales (id INTEGER PRIMARY KEY, sold_by INTEGER, cents INTEGER);
-INSERT INTO staff VALUES (71, 'Ada'), (82, 'Bo'), (93, 'Cy');
-INSERT INTO sales VALUES (1, 71, 950), (2, 93, 1200), (3, 82, 300), (4, 71, 80), (5, 93, 40), (6, 82, 5);
+CREATE TABLE sales (id INTEGER PRIMARY KEY, hand INTEGER, cents INTEGER);
+INSERT INTO staff VALUES (1, 'Ada'), (2, 'Bo'), (3, 'Cy');
+INSERT INTO sales VALUES (1, 1, 950), (2, 3, 1200), (3, 2, 300), (4, 1, 80), (5, 3, 40), (6, 2, 5);
 """
-"""A second database: nothing describes its tables, nothing declares that `sold_by` is a badge."""
+"""A second database: nothing describes its tables, neither names nor rows tell that `hand` is a badge."""
 
 
 def prompt_of(request: ModelRequest) -> str | None:
@@ -219,16 +219,11 @@ class CompanyAgents:
         return {"tables": [{"table": name, "narrative": narrative} for name in re.findall(r'"table": "([^"]+)"', said)]}
 
     def _propose_joins(self, said: str) -> dict[str, Any]:
-        names = {table["table"].rpartition(".")[2]: table["table"] for table in _tables(said)}
-        join = {
-            "child": names["sales"],
-            "child_columns": ["sold_by"],
-            "parent": names["staff"],
-            "parent_columns": ["badge"],
-            "confidence": 0.9,
-            "rationale": "Who sold is named by a badge.",
-        }
-        return {"joins": [join]}
+        lines = _found(r"<columns>\n((?:.|\n)*?)\n</columns>", said).splitlines()
+        asked = {each["name"]: each for each in map(json.loads, lines)}
+        parents = {each["table"].rpartition(".")[2]: each["parent"] for each in asked["hand"]["parents"]}
+        answer = {"column": asked["hand"]["column"], "parent": parents["staff"], "confidence": 0.9}
+        return {"columns": [{**answer, "rationale": "The hand at the till is named by a badge."}]}
 
 
 def definition_questions(said: str) -> dict[str, Any]:

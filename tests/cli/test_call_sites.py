@@ -349,5 +349,5 @@ def made_work(ktx: Run, folder: Path) -> None:
     assert (folder / "wiki/global/where-to-start.md").exists(), "the candidate was curated"
     till = (folder / "semantic-layer/till/_schema/main.yaml").read_text()
     assert "Most queries list who works there." in till
-    assert "What the till knows of sales." in till and "sold_by = staff.badge" in till
+    assert "What the till knows of sales." in till and "hand = staff.badge" in till
     assert set(LIGHT) & set(PAGES)

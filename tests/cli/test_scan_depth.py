@@ -51,6 +51,12 @@ INSERT INTO readers VALUES (1, 'C-1', 11, 'quince'), (2, 'C-2', 12, 'medlar'), (
                            (4, 'C-4', 13, 'damson');
 """
 
+SECOND_HOME = """
+ALTER TABLE readers ADD COLUMN other_home INTEGER;
+UPDATE readers SET other_home = CASE id WHEN 1 THEN 13 WHEN 2 THEN 11 WHEN 3 THEN 12 ELSE 13 END;
+"""
+"""Adds one more column whose parent is undecided."""
+
 CONFIG = """\
 llm:
   provider:
@@ -84,12 +90,19 @@ def shown(request: ModelRequest) -> list[dict[str, Any]]:
     return tables
 
 
+def undecided(request: ModelRequest) -> list[dict[str, Any]]:
+    """Return the columns a request asks about, with the parents that it offers."""
+    found = re.findall(r"<columns>\\n(.*?)\\n</columns>", json.dumps(request.body["messages"]))
+    return [json.loads(line) for line in json.loads(f'"{found[-1]}"').split("\n")] if found else []
+
+
 class Librarian:
-    """A model that describes every table and column it is shown, and knows one join nobody declared."""
+    """A model that describes every table and column it is shown, and knows the parent of one undecided column."""
 
     def __init__(self, failing: dict[str, Reply] | None = None, say: str = "Of the library") -> None:
         self.failing = failing or {}
         self.say = say
+        self.branch = "branches"
         self.described: list[str] = []
         self.proposed: list[list[str]] = []
         self.seen: list[str] = []
@@ -105,24 +118,25 @@ class Librarian:
         self.seen.append(request.words)
         names = [table["table"] for table in tables]
         if "describe_table" not in tables[0]:
-            self.proposed.append(names)
-            return self.failing.get("joins") or gives({"joins": self.joins(names)})
+            columns = undecided(request)
+            self.proposed.append([f"{each['table']}.{each['name']}" for each in columns])
+            return self.failing.get("joins") or gives({"columns": self.parents(columns)})
         for name in names:
             if name in self.failing:
                 return self.failing[name]
         self.described += names
         return gives({"tables": [self.text(table) for table in tables]})
 
-    def joins(self, names: list[str]) -> list[dict[str, Any]]:
-        join = {
-            "child": "readers",
-            "child_columns": ["home"],
-            "parent": "branches",
-            "parent_columns": ["id"],
-            "confidence": 0.9,
-            "rationale": "The branch a reader calls home.",
-        }
-        return [join] if {"readers", "branches"} <= set(names) else []
+    def parents(self, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {
+                "column": each["column"],
+                "parent": next((p["parent"] for p in each["parents"] if p["table"] == self.branch), None),
+                "confidence": 0.9,
+                "rationale": "The branch a reader calls home.",
+            }
+            for each in columns
+        ]
 
     def text(self, table: dict[str, Any]) -> dict[str, Any]:
         name = table["table"]
@@ -211,9 +225,12 @@ def test_the_model_describes_and_proposes(
     assert tables(library)["books"]["columns"][1]["descriptions"] == {"ai": "What title of books says."}
     assert {table["source"] for table in record(library).values()} == {"ai"}
     (home,) = [edge for edge in edges(library) if edge["columns"] == ["home"]]
-    assert (home["to"], "model" in home["sources"]) == (["branches"], True)
+    assert (home["to"], home["status"], home["sources"]) == (["branches"], "accepted", ["model", "values"])
+    assert home["reason"].endswith("all values exist in `branches.id`; proposed by the model.")
+    assert model.proposed == [["readers.home"]], "only the undecided column, once"
     report = answer.data["connections"][0]["descriptions"]
     assert (report["by"], report["described"], report["asked"], report["failed"]) == ("llm", 11, 11, {})
+    assert report["proposed"] == 1
     rows = ktx("usage", "--by", "role", "--json").data["rows"]
     assert {row["role"]: row["calls"] for row in rows}["candidateExtraction"] == len(model.seen) + len(
         model.definitions
@@ -376,12 +393,59 @@ def test_proposals_that_fail_leave_the_joins_as_they_were(
     model_server.play(Librarian())
     assert ktx("scan").code == 0
     before = edges(library)
-    change(library, "ALTER TABLE fines ADD COLUMN paid_on DATE")
+    change(library, SECOND_HOME)
     model_server.play(Librarian({"joins": CALL_FAILS}))
     answer = ktx("scan", "--json")
     assert answer.code == 7
     assert [w["code"] for w in answer.envelope["warnings"]] == ["not_proposed"]
-    assert edges(library) == before
+    (second,) = [edge for edge in edges(library) if edge["columns"] == ["other_home"]]
+    assert (second["status"], second["sources"]) == ("review", ["values"]), "nothing is made of no answer"
+    assert [edge for edge in edges(library) if edge != second] == before
+    rest = Librarian()
+    model_server.play(rest)
+    assert ktx("scan").code == 0
+    assert rest.proposed == [["readers.other_home"]], "the next scan asks again, and only about what is open"
+    (second,) = [edge for edge in edges(library) if edge["columns"] == ["other_home"]]
+    assert (second["status"], second["sources"]) == ("accepted", ["model", "values"])
+    assert [edge for edge in edges(library) if edge != second] == before
+
+
+def test_settings_can_forbid_questions_about_joins(
+    ktx: Run, library: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure()
+    config = library / "ktx.yaml"
+    config.write_text(config.read_text().replace("scan:\n", "scan:\n  relationships: {llmProposals: false}\n"))
+    model = Librarian()
+    model_server.play(model)
+    answer = ktx("scan", "--json")
+    assert (answer.code, model.proposed, len(model.described)) == (0, [], 11)
+    assert answer.data["connections"][0]["descriptions"]["proposed"] is None
+    assert not [edge for edge in edges(library) if "model" in edge["sources"]]
+
+
+@pytest.mark.parametrize("without", ["--no-llm", "a lost state", "a rejected parent"])
+def test_answers_are_kept_in_the_commit(
+    ktx: Run, library: Path, configure: Run, model_server: ModelServer, git: Git, without: str
+) -> None:
+    configure()
+    model = Librarian()
+    if without == "a rejected parent":
+        model.branch = "publishers"
+    model_server.play(model)
+    assert ktx("scan").code == 0
+    before, tip = edges(library), git(library, "rev-parse", "HEAD")
+    subprocess.run(["rm", "-rf", ".ktx"], cwd=library, check=True)
+    silent = Librarian()
+    model_server.play(silent)
+    answer = ktx("scan", *([without] if without == "--no-llm" else []), "--json")
+    assert (answer.code, answer.data["status"], silent.proposed) == (0, "unchanged", [])
+    assert (edges(library), git(library, "rev-parse", "HEAD")) == (before, tip)
+    (home,) = [edge for edge in before if edge["columns"] == ["home"]]
+    rejected = ("rejected", ["model_rejected", "values"])
+    assert (home["status"], home["sources"]) == (
+        rejected if without == "a rejected parent" else ("accepted", ["model", "values"])
+    )
 
 
 def test_a_persons_text_stays(ktx: Run, library: Path, configure: Run, model_server: ModelServer, git: Git) -> None:
@@ -486,7 +550,10 @@ def test_a_dry_run_says_what_would_be_asked(ktx: Run, library: Path, configure: 
     answer = ktx("ingest", "--dry-run", "--json")
     assert answer.data["connections"][0]["descriptions"]["to_ask"]["tables"] == 1
     text = ktx("ingest", "--dry-run").out
-    assert "estimated model use: 1 table to describe, 2 calls, about " in text
+    assert "estimated model use: 1 table to describe, 1 call, about " in text
+    change(library, SECOND_HOME)
+    text = ktx("ingest", "--dry-run").out
+    assert "estimated model use: 2 tables to describe, 2 calls, about " in text
 
 
 def test_a_projects_own_prompt_is_used_and_asks_anew(

@@ -12,10 +12,9 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, ProposalInput, Source
+from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, Source
 from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
-from ktx_cli.scan.relationships.hints import FixedHints
 from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.warehouses.port import (
     Column,
@@ -69,9 +68,7 @@ class Teller:
     silent: frozenset[str] = frozenset()
     seen: list[DescriptionInput] = field(default_factory=list)
     report: DescriptionReport = field(default_factory=lambda: DescriptionReport("llm"))
-
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        raise AssertionError("rows are not read")
+    proposer: None = None
 
     def describe(
         self, wanted: DescriptionInput, report: DescriptionReport

@@ -127,7 +127,7 @@ INJECTIONS = [
     Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.count_sample", "notes"),
     Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.exact_texts"),
     Injection(Stage.PROFILE, "ktx_cli.scan.pipeline.profile_tables"),
-    Injection(Stage.PROPOSALS, "ktx_cli.scan.descriptions.describers.RuleDescriber.propose"),
+    Injection(Stage.PROPOSALS, "ktx_cli.scan.pipeline.recorded_hints"),
     Injection(Stage.HINTS, "ktx_cli.scan.relationships.discovery.hints_of"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.columns._table", "notes"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.keys.unique_columns", "notes"),

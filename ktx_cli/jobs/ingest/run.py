@@ -579,7 +579,7 @@ def _describer(plan: RunPlan, target: Target, state: ScanState) -> Describer | N
     if plan.prompts is None:
         return RuleDescriber()
     if state.database is None or state.models is None:
-        return Estimator(plan.layout, plan.config, plan.prompts, state.answers)
+        return Estimator(plan.config, plan.prompts, state.answers)
     store = StateEnrichmentStore(plan.layout, state.database)
     return ModelDescriber(target.connection, plan.config, plan.prompts, store, state.models, plan.emit)
 

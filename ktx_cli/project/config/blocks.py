@@ -327,7 +327,7 @@ class Relationships(Block):
     """Inferred joins: proposed from names and values, then checked against the data."""
 
     enabled: bool = setting(True, "Infer joins.")
-    llm_proposals: bool = setting(True, "Let the model propose joins too.", alias="llmProposals")
+    llm_proposals: bool = setting(True, "Ask the model about columns whose parent is undecided.", alias="llmProposals")
     validation_required_for_manifest: bool = setting(
         True, "Only keep joins that the data confirms.", alias="validationRequiredForManifest"
     )
@@ -342,7 +342,7 @@ class Relationships(Block):
         le=1,
     )
     max_llm_tables_per_batch: int = setting(
-        40, "Maximum number of tables per model request.", alias="maxLlmTablesPerBatch", gt=0
+        40, "Maximum number of tables per model request about joins.", alias="maxLlmTablesPerBatch", gt=0
     )
     max_candidates_per_column: int = setting(
         25, "Maximum number of candidate targets per column.", alias="maxCandidatesPerColumn", gt=0

@@ -1,4 +1,5 @@
-"""A connection's describers, which also propose joins: rules, the model, and the estimator for a dry run.
+"""A connection's describers, which also propose joins for undecided columns: rules, the model, and the estimator for a
+dry run.
 
 An error that ends all model calls (no session, a limit, a budget) ends them for the whole run. Earlier answers are kept
 in the state database and in the commit, and the next run requests the rest.
@@ -6,7 +7,6 @@ in the state database and in the commit, and the next run requests the rest.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -15,19 +15,26 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from ktx_cli.core import Emit, KtxError, one_line, plural
 from ktx_cli.llm import LlmError
-from ktx_cli.project import CachedAnswer, KtxConfig, Layout, Privacy, StateEnrichmentStore
-from ktx_cli.scan.descriptions.batches import estimated_tokens
+from ktx_cli.project import CachedAnswer, KtxConfig, Privacy, StateEnrichmentStore
 from ktx_cli.scan.descriptions.facts import Described, DescriptionReport, Estimate, content_hash
 from ktx_cli.scan.descriptions.model import KIND, Descriptions, Progress, answers_so_far, describe, estimate
 from ktx_cli.scan.descriptions.rules import describe_by_rules
-from ktx_cli.scan.relationships.hints import FixedHints
-from ktx_cli.scan.relationships.proposals import Proposals, propose, proposed_hints
+from ktx_cli.scan.relationships.proposals import KIND as PARENTS
+from ktx_cli.scan.relationships.proposals import (
+    ClusterLimits,
+    ProposalQuestions,
+    Proposals,
+    estimate_proposals,
+    propose,
+    stored_answers,
+)
 from ktx_cli.scan.stages import Failures, ScanPrompts, ScanStep, Stage, unexpected
 from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.llm import LlmRuntime
-    from ktx_cli.scan.descriptions.facts import DescriptionInput, ProposalInput, TableContext, Texts
+    from ktx_cli.scan.descriptions.facts import DescriptionInput, ProposalInput, Proposer, TableContext, Texts
+    from ktx_cli.scan.relationships.hints import JoinHint
 
 Answer = TypeVar("Answer")
 
@@ -42,13 +49,10 @@ class ModelAccess(Protocol):
 
 
 class RuleDescriber:
-    """Describes tables by rules, and proposes the joins that earlier scans recorded."""
+    """Describes tables by rules."""
 
     report = DescriptionReport("deterministic")
-
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the recorded proposals."""
-        return given.recorded(), report
+    proposer = None
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Describe every table. A table whose rows could not be read keeps its text."""
@@ -75,7 +79,9 @@ class _Options(TypedDict):
 
 
 class ModelDescriber:
-    """Describes tables and proposes joins with the model, except where earlier answers are still valid."""
+    """Describes tables and proposes parents of undecided columns with the model, except where earlier answers are still
+    valid.
+    """
 
     report = DescriptionReport("llm")
 
@@ -90,27 +96,42 @@ class ModelDescriber:
     ) -> None:
         self._connection, self._config, self._prompts = connection, config, prompts
         self._store, self._models, self._emit = _UsageStore(store), models, emit
+        self._unasked = {PARENTS}
+        """The kinds of answers that nobody needed, because the results of the last scan are reused."""
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the model's proposals, and those of earlier scans if some calls failed."""
-        kept = given.recorded().fixed
-        if not self._config.scan.relationships.llm_proposals or not given.tables:
-            return FixedHints(kept), report
-        if self._models.stopped is not None:
+    @property
+    def proposer(self) -> Proposer | None:
+        """This describer, unless the settings forbid proposals."""
+        return self if self._config.scan.relationships.llm_proposals else None
+
+    @property
+    def version(self) -> str:
+        """The version of the prompt for undecided columns."""
+        return self._prompts.propose.version
+
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[Sequence[JoinHint], DescriptionReport]:
+        """Return hints of the model's answers. If calls fail, those that were answered before count."""
+        self._unasked.discard(PARENTS)
+        if not given.undecided:
+            return (), report
+        questions = _questions(given, self._config, self._prompts)
+        known, waiting = stored_answers(questions, self._store)
+        hints = [hint for answer in known for hint in answer.hints()]
+        if waiting and self._models.stopped is not None:
             stopped = self._models.stopped
-            return FixedHints(kept), replace(report, stopped=stopped, unproposed=(one_line(stopped.message),))
-        facts = given.facts()
+            return hints, replace(report, stopped=stopped, unproposed=(one_line(stopped.message),))
         with self._step("proposals") as step:
             try:
-                proposals = self._models.ask(lambda runtime: self._ask_for_joins(runtime, facts, step.progress))
+                proposals = self._models.ask(lambda runtime: self._ask_for_parents(runtime, questions, step.progress))
             except LlmError as error:
                 step.summary = "stopped"
                 self._models.stopped = error
-                return FixedHints(kept), replace(report, stopped=error, unproposed=(error.message,))
+                known, _ = stored_answers(questions, self._store)
+                hints = [hint for answer in known for hint in answer.hints()]
+                return hints, replace(report, stopped=error, unproposed=(error.message,))
             step.summary = _proposal_summary(proposals)
         failed = tuple(dict.fromkeys(one_line(each.message) for each in proposals.failed))
-        hints = FixedHints((*proposed_hints(proposals.joins), *(kept if proposals.failed else ())))
-        return hints, replace(report, proposed=len(proposals.joins), unproposed=failed)
+        return proposals.hints(), replace(report, proposed=_chosen(proposals), unproposed=failed)
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return the descriptions of all tables that the model described in this run, or before if unchanged since."""
@@ -126,7 +147,7 @@ class ModelDescriber:
         if report.stopped is None:
             # The answers that this run used include those that the committed record made unnecessary.
             described = {(KIND, content_hash(each, self._prompts.describe.version)) for each in facts}
-            self._store.settle(self._connection, described, self._config.databases())
+            self._store.settle(self._connection, described, self._config.databases(), self._unasked)
         return list(known.values()), replace(report, described=len(known))
 
     def _ask_about(
@@ -148,11 +169,11 @@ class ModelDescriber:
         failed = {str(each.ref): one_line(each.message) for each in answered.failed}
         return {each.ref: each for each in answered.tables}, replace(report, failed=failed)
 
-    async def _ask_for_joins(self, runtime: LlmRuntime, facts: Sequence[TableContext], progress: Progress) -> Proposals:
-        tables, options = self._config.scan.relationships.max_llm_tables_per_batch, self._options(progress)
-        return await propose(
-            runtime, facts, self._store, prompt=self._prompts.propose, tables_per_batch=tables, **options
-        )
+    async def _ask_for_parents(
+        self, runtime: LlmRuntime, questions: ProposalQuestions, progress: Progress
+    ) -> Proposals:
+        concurrency = self._config.ingest.work_units.max_concurrency
+        return await propose(runtime, questions, self._store, concurrency=concurrency, on_progress=progress)
 
     async def _ask_for_texts(
         self,
@@ -176,10 +197,18 @@ def _failed(refs: Iterable[TableRef], why: str) -> dict[str, str]:
     return {str(ref): one_line(why) for ref in refs}
 
 
+def _questions(given: ProposalInput, config: KtxConfig, prompts: ScanPrompts) -> ProposalQuestions:
+    limits = ClusterLimits(tables=config.scan.relationships.max_llm_tables_per_batch)
+    return ProposalQuestions(given.undecided, given.facts(), prompts.propose, config.scan.privacy, limits)
+
+
+def _chosen(proposals: Proposals) -> int:
+    return sum(each.parent is not None and bool(each.hints()) for each in proposals.answers)
+
+
 def _proposal_summary(proposals: Proposals) -> str:
-    several = sum(len(each.join.child_columns) > 1 for each in proposals.joins)
-    note = f", {several} of several columns not answered" if several else ""
-    return f"{plural(len(proposals.joins), 'join')} proposed{note}, {plural(proposals.calls, 'call')}"
+    columns = plural(len(proposals.answers), "undecided column")
+    return f"{columns}, {plural(_chosen(proposals), 'parent')} proposed, {plural(proposals.calls, 'call')}"
 
 
 class _UsageStore:
@@ -199,9 +228,11 @@ class _UsageStore:
         self._used.add((kind, key))
         self._store.put(kind, key, value)
 
-    def settle(self, connection: str, more: Collection[CachedAnswer], connections: Collection[str]) -> None:
+    def settle(
+        self, connection: str, more: Collection[CachedAnswer], connections: Collection[str], unasked: Collection[str]
+    ) -> None:
         """Record which answers a connection used in this run; `more` answers did not come from the store."""
-        self._store.settle(connection, self._used | set(more), connections)
+        self._store.settle(connection, self._used | set(more), connections, unasked)
 
 
 Answers = Mapping[tuple[str, str], str]
@@ -215,19 +246,14 @@ def kept_answers(database: sqlite3.Connection) -> Answers:
 
 
 class _KeptAnswers:
-    """A read-only store. `default`: the result for a missing answer. `missed`: the number of missing answers."""
+    """A read-only store."""
 
-    def __init__(self, answers: Answers, default: Any = None) -> None:
+    def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self._default = default
-        self.missed = 0
 
     def get(self, kind: str, key: str) -> Any | None:
-        """Return a stored answer."""
-        if (kind, key) in self._answers:
-            return json.loads(self._answers[kind, key])
-        self.missed += 1
-        return self._default
+        """Return a stored answer, or None."""
+        return json.loads(self._answers[kind, key]) if (kind, key) in self._answers else None
 
     def put(self, kind: str, key: str, value: Any) -> None:
         """Raise an error: a dry run stores nothing."""
@@ -239,40 +265,25 @@ class Estimator:
 
     report = DescriptionReport("llm", to_ask=Estimate())
 
-    def __init__(self, layout: Layout, config: KtxConfig, prompts: ScanPrompts, answers: Answers) -> None:
-        self._layout, self._config, self._prompts, self._answers = layout, config, prompts, answers
+    def __init__(self, config: KtxConfig, prompts: ScanPrompts, answers: Answers) -> None:
+        self._config, self._prompts, self._answers = config, prompts, answers
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the proposals from earlier runs."""
-        if not self._config.scan.relationships.llm_proposals:
-            return given.recorded(), report
-        facts = given.facts()
-        store = _KeptAnswers(self._answers, default=[])
-        kept = asyncio.run(self._kept_proposals(facts, store))
-        if not store.missed:
-            return FixedHints(proposed_hints(kept.joins)), report
-        hints = FixedHints((*proposed_hints(kept.joins), *given.recorded().fixed))
-        return hints, _with_estimate(report, self._questions(facts, store.missed, kept.reused))
+    @property
+    def proposer(self) -> Proposer | None:
+        """This estimator, unless the settings forbid proposals."""
+        return self if self._config.scan.relationships.llm_proposals else None
 
-    async def _kept_proposals(self, facts: Sequence[TableContext], store: _KeptAnswers) -> Proposals:
-        """Return the stored proposals. No call is made, because the store returns a default for missing answers."""
-        from ktx_cli.llm import create_runtime
+    @property
+    def version(self) -> str:
+        """The version of the prompt for undecided columns."""
+        return self._prompts.propose.version
 
-        async with create_runtime(self._config, self._layout.root, {}) as runtime:
-            return await propose(
-                runtime,
-                facts,
-                store,
-                prompt=self._prompts.propose,
-                privacy=self._config.scan.privacy,
-                tables_per_batch=self._config.scan.relationships.max_llm_tables_per_batch,
-            )
-
-    def _questions(self, facts: Sequence[TableContext], missed: int, batches: int) -> Estimate:
-        whole = estimate(facts, {}, prompt=self._prompts.propose, privacy=self._config.scan.privacy)
-        prompt = estimated_tokens(self._prompts.propose.text)
-        tokens = (whole.tokens - whole.calls * prompt) * missed // batches
-        return Estimate(0, missed, tokens + missed * prompt)
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[Sequence[JoinHint], DescriptionReport]:
+        """Return hints of the answers of earlier runs, and estimate the calls about the other columns."""
+        questions = _questions(given, self._config, self._prompts)
+        known, waiting = stored_answers(questions, _KeptAnswers(self._answers))
+        hints = [hint for answer in known for hint in answer.hints()]
+        return hints, _with_estimate(report, estimate_proposals(questions, waiting))
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return the texts from earlier runs."""

@@ -18,8 +18,9 @@ from ktx_cli.warehouses import Column, Table, TableRef, ref_order
 
 if TYPE_CHECKING:
     from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
-    from ktx_cli.scan.relationships.hints import FixedHints
+    from ktx_cli.scan.relationships.hints import JoinHint
     from ktx_cli.scan.relationships.record import RelationshipRecord
+    from ktx_cli.scan.relationships.undecided import UndecidedColumn
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
@@ -425,8 +426,9 @@ class DescriptionReport(Record):
     """The result of describing a connection. `by`: `llm` or `deterministic`. `described`: the described tables.
 
     `asked`: the tables in model calls. `failed`: table -> why it has no new text; the next run retries it.
-    `proposed`: the number of joins that the model proposed, or None without a call. `unproposed`: errors of these
-    calls. `to_ask`: the estimate of a dry run. `stopped`: the error after which no more calls were made.
+    `proposed`: the number of undecided columns for which the model chose a parent, or None if it was not asked about
+    any. `unproposed`: errors of these calls. `to_ask`: the estimate of a dry run. `stopped`: the error after which no
+    more calls were made.
     """
 
     by: str
@@ -463,7 +465,7 @@ class DescriptionReport(Record):
             message = f"no new descriptions for {plural(len(self.failed), 'table')}: {why}"
             found.append(connection_warning("not_described", connection, message, hint, tables=list(self.failed)))
         if self.unproposed:
-            message = f"the model could not propose joins for all tables: {listing(self.unproposed)}"
+            message = f"the model could not be asked about all undecided joins: {listing(self.unproposed)}"
             found.append(connection_warning("not_proposed", connection, message, hint))
         return found
 
@@ -475,32 +477,39 @@ Texts = tuple[Sequence[Described], DescriptionReport]
 
 @dataclass(frozen=True, slots=True)
 class ProposalInput:
-    """The tables to propose joins for. `profiles`: in the form that the model may see. `record`: from earlier scans."""
+    """The columns whose parent is undecided, and all tables. `profiles`: in the form that the model may see."""
 
     tables: Sequence[Table]
     profiles: Sequence[TableProfile]
-    record: RelationshipRecord
+    undecided: Sequence[UndecidedColumn]
 
-    def facts(self) -> list[TableContext]:
+    def facts(self) -> dict[TableRef, TableContext]:
         """Return the context of every table, including the declared keys."""
-        return gather_facts(self.tables, profiles={profile.ref: profile for profile in self.profiles})
+        profiles = {profile.ref: profile for profile in self.profiles}
+        return {facts.ref: facts for facts in gather_facts(self.tables, profiles=profiles)}
 
-    def recorded(self) -> FixedHints:
-        """Return the proposals from earlier scans."""
-        from ktx_cli.scan.relationships.hints import FixedHints, recorded_hints
 
-        return FixedHints(recorded_hints(self.record))
+class Proposer(Protocol):
+    """Proposes parents for undecided columns."""
+
+    @property
+    def version(self) -> str:
+        """Differs if the same columns should be asked about again."""
+
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[Sequence[JoinHint], DescriptionReport]:
+        """Return hints for the proposed parents and against rejected ones."""
 
 
 class Describer(Protocol):
-    """Proposes joins and describes tables for one connection. Each step adds to `report`."""
+    """Describes tables for one connection. Each step adds to `report`."""
 
     @property
     def report(self) -> DescriptionReport:
         """The report before the first step."""
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the proposed joins, or the recorded ones if there are no newer ones."""
+    @property
+    def proposer(self) -> Proposer | None:
+        """Proposes parents for undecided columns, or None if nobody is asked."""
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return new and earlier descriptions. A table without a new one keeps its old text."""

@@ -53,12 +53,12 @@ def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) 
     return _digest([evidence, __version__, _code(), scan.model_dump_json(), *map(repr, tables)])
 
 
-def hints_digest(hints: FixedHints, known: KnownSchema | None = None) -> str:
-    """Return a string that differs if other joins are proposed, or if sources or people say something else.
+def hints_digest(hints: FixedHints, version: str | None, known: KnownSchema | None = None) -> str:
+    """Return a string that differs if sources, people or a model say something else about joins.
 
-    Hints from views are part of the structure.
+    `version`: of the questions to the model, or None if nobody is asked. Hints from views are part of the structure.
     """
-    return _digest((*map(repr, hints.fixed), *(() if known is None else known.digest_parts())))
+    return _digest((repr(version), *map(repr, hints.fixed), *(() if known is None else known.digest_parts())))
 
 
 def record_digest(record: RelationshipRecord) -> str:

@@ -169,7 +169,7 @@ class Inference:
             }
             undecided = without_answered(find_undecided(open_winners, candidates, self.settings), recorded)
             questions = questions_of(undecided, lambda candidate: evidence_text(candidate, checks))
-            answers |= answers_of(self.ask(questions) if questions else (), undecided)
+            answers |= answers_of(self.ask(questions), undecided)
             if self.row_checks.deadline is not None:
                 self.row_checks.deadline += monotonic() - started
         decided = [candidate for candidate in candidates if (candidate.child, candidate.key) in answers]
@@ -187,6 +187,8 @@ class Inference:
     def _is_open(self, winner: Candidate, check: Check | None) -> bool:
         """Return whether a word for or against a relationship may decide about it, because no rows contradict it."""
         if self._is_unchecked(winner) or is_own_number(winner) or winner.only_orphans:
+            return False
+        if self._apart(winner.child, winner.key, winner.sources) is not None:
             return False
         if check is None or winner.empty:
             return not self.settings.validation_required_for_manifest
@@ -769,7 +771,7 @@ def evidence_text(candidate: Candidate, checks: Mapping[Candidate, Check | None]
         parts.append(f"{plural(candidate.child.distinct, 'distinct value')} in the sample")
     if candidate.rivals:
         parts.append(f"{plural(candidate.rivals, 'other key')} also contain the values")
-    return "; ".join(parts)
+    return "; ".join(parts) + _hint_texts(candidate)
 
 
 def match_text(check: Check, key: Sequence[ColumnFacts]) -> str:

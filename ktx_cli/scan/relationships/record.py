@@ -264,6 +264,7 @@ _DEPENDING: dict[Stage, Callable[[Relationship, TableRef | None], bool]] = {
     Stage.KEYS: lambda each, table: len(each.child_columns) > 1 and table in (None, each.parent),
     Stage.COMPOSITES: lambda each, table: len(each.child_columns) > 1,
     Stage.POLYMORPHIC: lambda each, table: each.condition is not None and table in (None, each.child),
+    Stage.PROPOSALS: lambda each, table: is_answered(each.sources),
     Stage.HINTS: lambda each, table: bool(set(each.sources) - {"names", "values"}),
 }
 """Stage -> whether a relationship of an earlier scan depends on it, for one table or for all (None)."""

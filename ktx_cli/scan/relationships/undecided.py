@@ -45,8 +45,11 @@ class UndecidedColumn:
 
 
 Ask = Callable[[Sequence[UndecidedColumn]], Sequence["JoinHint"]]
-"""Asks a model about undecided columns. A hint of the source `model` names the parent of a column, and one of the
-source `model_rejected` a key that is not its parent. A column without a hint stays undecided."""
+"""Asks a model about undecided columns; there may be none.
+
+A hint of the source `model` names the parent of a column, and one of the source `model_rejected` a key that is not its
+parent. A column without a hint stays undecided.
+"""
 
 Answers = Mapping[tuple["ColumnFacts", "ColumnFacts"], str]
 """Column and key -> `model` or `model_rejected`."""
@@ -59,7 +62,7 @@ def find_undecided(
 
     `open_winners`: the likeliest key of each column whose rows contradict nothing, and its status. A column is
     undecided if it needs review, if two keys are close, or if it was rejected and a word for it would change that. A
-    column that is named like a measure is decided by its name.
+    column that is named like a quantity or a text, and not like a reference, is decided by its name.
     """
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
@@ -75,7 +78,7 @@ def find_undecided(
 
 
 def _is_undecided(winner: Candidate, status: Status, others: Sequence[Candidate], settings: Relationships) -> bool:
-    if winner.child.has_word("measure") and not winner.child.keyed:
+    if not winner.child.keyed and (winner.child.has_word("measure") or winner.child.has_word("text")):
         return False
     if status is Status.REVIEW:
         return True

@@ -67,15 +67,20 @@ def answer(request: ModelRequest) -> Reply:
     if "The sources:" in request.words:
         return gives(definition_questions(request.words))
     if not names:
-        return gives({"joins": []}) if "<tables>" in request.words else says("ok")
+        return gives({"columns": []}) if "<tables>" in request.words else says("ok")
     return gives({"tables": [{"table": name, "description": f"Rows of {name}.", "columns": []} for name in names]})
 
 
 @pytest.fixture
 def two(shop_project: Path, model_server: ModelServer, change: Change) -> Path:
-    """A project with two connections over the same database, and a model."""
+    """A project with two connections over the same database with an undecided column, and a model."""
     (shop_project / "ktx.yaml").write_text(TWO.format(url=model_server.url))
-    change(shop_project, "ALTER TABLE orders ADD COLUMN customer_id INTEGER")
+    change(
+        shop_project,
+        "ALTER TABLE orders ADD COLUMN hand INTEGER",
+        "INSERT INTO customers VALUES (11), (12), (13)",
+        "INSERT INTO orders VALUES (1, 11), (2, 13), (3, 12), (4, 11), (5, 13), (6, 12)",
+    )
     model_server.play(answer)
     return shop_project
 
@@ -356,7 +361,7 @@ def test_answers_nobody_uses_any_more_are_dropped_and_those_in_use_stay(
     monkeypatch.setattr(state, "KEPT_RUNS", 2)
     ingest(request(two))
     first = kept(two)
-    assert [kind for kind, _ in sorted(first)] == ["description"] * 2 + ["joins"]
+    assert [kind for kind, _ in sorted(first)] == ["description"] * 2 + ["parents"]
     ingest(request(two))
     assert kept(two) == first
     change(two, "DROP TABLE orders")

@@ -68,7 +68,8 @@ def nothing(column: UndecidedColumn) -> None:
         ((*BRANCHES, *readers(column="branch_id")), []),  # the name and the rows are clear
         ((*BRANCHES, *readers("900 + n", "branch_id")), []),  # the rows say no
         ((*BRANCHES, *readers("NULL", "branch_id")), []),  # no answer can replace rows
-        ((*BRANCHES, *ROOMS, *readers(column="height")), []),  # a measure
+        ((*BRANCHES, *ROOMS, *readers(column="minor_branch_count")), []),  # a quantity
+        ((*BRANCHES, *ROOMS, *readers(column="note")), []),  # a text
         (orders(), []),
     ],
 )
