@@ -1,4 +1,4 @@
-"""List, accept, reject and draw a connection's inferred joins."""
+"""List, explain, accept, reject and draw a connection's inferred joins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
     Command,
@@ -48,12 +48,15 @@ from ktx_cli.project import (
     held_hint,
     hold_run_lock,
     load_config,
+    read_state,
     translated,
     write_atomic,
 )
 from ktx_cli.scan import (
     BY_A_PERSON,
     INFERRED_JOINS,
+    JOINED,
+    STEADY,
     AuthoredSources,
     Decision,
     JoinStatus,
@@ -69,7 +72,7 @@ from ktx_cli.semantic import Entry, ParsedCopies, load_manifest, plain_on, shard
 if TYPE_CHECKING:
     from ktx_cli.engine import ProjectBase
     from ktx_cli.project import CommitResult, KtxConfig, RunLock
-    from ktx_cli.scan import RelationshipReview, RemovedTexts
+    from ktx_cli.scan import ChildEvidence, Explained, RelationshipReview, RemovedTexts, RunnerUp, TableProfile
 
 COMMAND = Command("scan", "relationships")
 SHOWN = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL, JoinStatus.REVIEW})
@@ -113,15 +116,11 @@ def _with_sources(layout: Layout, among: list[ReviewedRelationship]) -> list[Rev
     """Return relationships whose reason names the context source, such as dbt, that declares the join, if any."""
     if not any(each.status in INFERRED_JOINS for each in among):
         return among
-    from ktx_cli.sources import declared_joins
-
-    tree = WorkingTree(layout.root)
-    declared = declared_joins(tree.blobs(RAW_NAME), tree.read)
+    declaring = declaring_sources(layout)
 
     def named(each: ReviewedRelationship) -> ReviewedRelationship:
-        forward, found = each.joins[0], each.relationship
-        source = declared(forward.shard or "", forward.source, forward.join)
-        if each.status not in INFERRED_JOINS or source is None or not found.reason:
+        found, source = each.relationship, declaring(each)
+        if source is None or not found.reason:
             return each
         evidence = found.reason.removeprefix(BY_A_PERSON)
         evidence = f"; evidence of the scan: {evidence}" if evidence == found.reason else evidence
@@ -129,6 +128,21 @@ def _with_sources(layout: Layout, among: list[ReviewedRelationship]) -> list[Rev
         return replace(each, relationship=replace(found, reason=reason))
 
     return [named(each) for each in among]
+
+
+def declaring_sources(layout: Layout) -> Callable[[ReviewedRelationship], str | None]:
+    """Return a function that returns the context source, such as dbt, that declares an inferred join in effect."""
+    from ktx_cli.sources import declared_joins
+
+    tree = WorkingTree(layout.root)
+    declared = declared_joins(tree.blobs(RAW_NAME), tree.read)
+
+    def source_of(each: ReviewedRelationship) -> str | None:
+        forward = each.joins[0]
+        source = declared(forward.shard or "", forward.source, forward.join)
+        return source if each.status in INFERRED_JOINS else None
+
+    return source_of
 
 
 def working_review(layout: Layout, connection: str) -> RelationshipReview | None:
@@ -515,6 +529,215 @@ def _resolved(choices: Sequence[TypedDecision], reviews: Mapping[str, Relationsh
 def _typed(choice: TypedDecision) -> Typed:
     flag = f"--{choice.decision.value}"
     return lambda found: COMMAND.with_words(found.connection, flag, found.name)
+
+
+SCANNED: Final = "scan"
+RECORDED: Final = "record"
+DECLARED: Final = "declared"
+"""What an explanation is based on: the evidence of the last scan on this machine, the committed record, or a foreign
+key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Record):
+    """Why a relationship is a join or not. `basis`: as above. `scanned`: when the evidence was collected.
+
+    `decision`: who decided, and why, in sentences. `note`: what is missing from the explanation.
+    """
+
+    reviewed: ReviewedRelationship
+    decision: tuple[str, ...]
+    basis: str
+    explained: Explained
+    scanned: str | None = None
+    note: str | None = None
+
+    json_keys = (
+        "connection=reviewed.connection",
+        "edge=reviewed.name",
+        "status=reviewed.status",
+        "score=reviewed.relationship.probability",
+        *("decision", "basis", "scanned", "evidence=explained.statements", "doubts=explained.doubts"),
+        *("steps=explained.steps", "runners_up=explained.runners_up", "changes=explained.changes", "note"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationReport:
+    """The explanations in the order of the request, and the commands that would tell more or decide."""
+
+    explanations: tuple[Explanation, ...]
+    warnings: tuple[ResultWarning, ...]
+    next_steps: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredEvidence:
+    """What the state database knows about the tables of a relationship."""
+
+    evidence: tuple[ChildEvidence, ...] = ()
+    profiles: tuple[TableProfile, ...] = ()
+    scanned: str | None = None
+
+
+def explain_relationships(layout: Layout, names: Sequence[str], connections: Sequence[str] = ()) -> ExplanationReport:
+    """Return the explanations of relationships. Nothing is changed, and no database is read.
+
+    Raises the errors of `list_relationships`, and `UsageError` for a name that is unknown or ambiguous.
+    """
+    from ktx_cli.jobs.ingest.plan import choose_targets
+
+    loaded = load_config(layout.config)
+    ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
+    reviews = {review.connection: review for review in read_reviews(layout, ids, connections)}
+    among = [each for review in reviews.values() for each in (*review.relationships, *review.declared)]
+    chosen = {id(found): found for found in (find_relationship(name, among, _explaining) for name in names)}
+    declaring = declaring_sources(layout)
+    explanations = [
+        _explanation(layout, loaded.config, reviews[each.connection], each, declaring(each)) for each in chosen.values()
+    ]
+    warnings = [*loaded.notices(), *(warning for review in reviews.values() for warning in review.warnings)]
+    return ExplanationReport(tuple(explanations), tuple(warnings), tuple(_next_steps(explanations)))
+
+
+def _explaining(found: ReviewedRelationship) -> Command:
+    return COMMAND.with_words(found.connection, "--explain", found.name)
+
+
+def _explanation(
+    layout: Layout, config: KtxConfig, review: RelationshipReview, each: ReviewedRelationship, declared_by: str | None
+) -> Explanation:
+    from ktx_cli.scan import Explained, Subject, explain, scan_decision
+
+    found = each.relationship
+    if found.sources == (JoinStatus.DECLARED.value,):
+        return Explanation(each, tuple(_declared(each, review)), DECLARED, Explained())
+    stored = _stored(layout, config, each)
+    child = next((child for child in stored.evidence if child.columns == found.child_columns), None)
+    evidence = None if child is None else child.candidate(found.parent, found.parent_columns, found.condition)
+    decision = tuple(_decision(each, review, declared_by, scan_decision(found, child, evidence)))
+    if child is None or evidence is None:
+        rivals = Explained(runners_up=tuple(_recorded_rivals(each, review)))
+        return Explanation(each, decision, RECORDED, rivals, note=_missing(each))
+    joins = [other.relationship for other in (*review.relationships, *review.declared) if other.status in JOINED]
+    profiles = {profile.ref: profile for profile in stored.profiles}
+    explained = explain(Subject(found, child, evidence, joins, profiles))
+    note = None
+    if abs(evidence.probability - found.probability) >= STEADY:
+        note = (
+            f"The committed record is from another scan, in which the score was {found.probability:g}. The evidence is "
+            "from the last scan on this machine."
+        )
+    return Explanation(each, decision, SCANNED, explained, stored.scanned, note)
+
+
+def _stored(layout: Layout, config: KtxConfig, each: ReviewedRelationship) -> _StoredEvidence:
+    """Return the stored evidence and profiles, without values if they may not be shown."""
+    from ktx_cli.scan import load_evidence, load_profiles_of, scanned_at, without_values
+
+    found = each.relationship
+
+    def read(database: sqlite3.Connection) -> _StoredEvidence:
+        return _StoredEvidence(
+            load_evidence(database, each.connection, [found.child]),
+            load_profiles_of(database, each.connection, [found.child, found.parent]),
+            scanned_at(database, each.connection),
+        )
+
+    stored = read_state(layout, read) or _StoredEvidence()
+    if stored.evidence and not _shows_values(layout, config, each.connection):
+        profiles = tuple(map(without_values, stored.profiles))
+        return replace(stored, evidence=tuple(e.without_values() for e in stored.evidence), profiles=profiles)
+    return stored
+
+
+def _shows_values(layout: Layout, config: KtxConfig, connection: str) -> bool:
+    """Return whether examples of values may be shown: not in strict projects, nor if people have hidden anything."""
+    if config.scan.privacy == "strict":
+        return False
+    from ktx_cli.protection import has_protected
+    from ktx_cli.semantic import load_layer
+
+    try:
+        return not has_protected(load_layer(layout, config, connection))
+    except KtxError:  # the layer may hide something that cannot be read
+        return False
+
+
+def _missing(each: ReviewedRelationship) -> str:
+    if each.gone:
+        return "Scans no longer detect this join, so there is no evidence about it on this machine."
+    return (
+        "This machine has no evidence of a scan about this join, only the committed record. A scan at the depth "
+        "`profile` collects it."
+    )
+
+
+def _next_steps(explanations: Sequence[Explanation]) -> list[Command]:
+    """Return the commands that collect missing evidence, then those that decide about the first join to review."""
+    missing = dict.fromkeys(
+        each.reviewed.connection for each in explanations if each.basis == RECORDED and not each.reviewed.gone
+    )
+    steps = [Command("scan", connection, "--depth", "profile") for connection in missing]
+    undecided = [each.reviewed for each in explanations if each.reviewed.status is JoinStatus.REVIEW]
+    if len(explanations) == len(undecided) == 1:
+        (found,) = undecided
+        flags = ("--reject",) if found.missing is not None else ("--accept", "--reject")
+        steps += [COMMAND.with_words(found.connection, flag, found.name) for flag in flags]
+    return steps
+
+
+def _declared(each: ReviewedRelationship, review: RelationshipReview) -> list[str]:
+    declared = "A foreign key of the database declares this join. ktx relies on it: it computes no score for it, and "
+    declared += "looks for no other reference of the same columns."
+    if each.status is JoinStatus.DISABLED:
+        return [f"A person rejected this join{_place(each, review)}.", declared]
+    return [declared]
+
+
+def _decision(
+    each: ReviewedRelationship, review: RelationshipReview, declared_by: str | None, by_scan: str
+) -> list[str]:
+    """Return who decided about a relationship, and why."""
+    if each.gone:
+        return [*_of_people(each, review, declared_by), each.relationship.reason]
+    sentences = _of_people(each, review, declared_by)
+    if each.status in (JoinStatus.MANUAL, JoinStatus.DISABLED):
+        sentences.append("Scans keep that decision; the rest of this explanation is about the scan alone.")
+    if each.opposite is not None and each.opposite.is_join:
+        sentences.append(f"The join in the opposite direction is in effect: `{each.opposite.name}`.")
+        return sentences
+    return [*sentences, by_scan]
+
+
+def _of_people(each: ReviewedRelationship, review: RelationshipReview, declared_by: str | None) -> list[str]:
+    if each.missing is not None:
+        return [f"A person accepted this join, but {each.missing}."]
+    if each.status is JoinStatus.MANUAL:
+        place = _place(each, review)
+        by = f"`{declared_by}` declares this join" if declared_by is not None else "A person accepted this join"
+        return [f"{by}{place}."]
+    if each.status is JoinStatus.DISABLED:
+        return [f"A person rejected this join{_place(each, review)}."]
+    return [f"`{declared_by}` also declares this join."] if declared_by is not None else []
+
+
+def _place(each: ReviewedRelationship, review: RelationshipReview) -> str:
+    path = review.decided_in(each)
+    return "" if path is None else f" in {path}"
+
+
+def _recorded_rivals(each: ReviewedRelationship, review: RelationshipReview) -> list[RunnerUp]:
+    """Return the other recorded relationships of the same columns."""
+    from ktx_cli.scan import RunnerUp, column_name
+
+    found = each.relationship
+    others = [other.relationship for other in review.relationships if other is not each]
+    rivals = [o for o in others if (o.child, o.child_columns) == (found.child, found.child_columns)]
+    return [
+        RunnerUp(column_name(o.parent, o.parent_columns), o.probability, "", "", o.reason)
+        for o in sorted(rivals, key=lambda other: -other.probability)
+    ]
 
 
 """The writers by format. They get the project folder, because programs in it must not run."""

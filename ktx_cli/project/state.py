@@ -156,6 +156,13 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (connection, point, measure)
     ) STRICT;
     """,
+    """
+    CREATE TABLE relationship_evidence (
+        connection TEXT NOT NULL, schema_name TEXT, table_name TEXT NOT NULL, columns TEXT NOT NULL,
+        evidence TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX evidence_of_connection ON relationship_evidence (connection, table_name);
+    """,
 )
 """Migrations, applied in order; `PRAGMA user_version` counts those applied."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         record_scan,
     )
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
-    from ktx_cli.scan.profile.profiler import Unsampled
+    from ktx_cli.scan.profile.profiler import TableProfile, Unsampled
     from ktx_cli.scan.profile.store import (
         ProfileStore,
         SearchedLists,
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
         ValueMatches,
         find_values,
         forget_values,
+        load_evidence,
+        load_profiles_of,
+        scanned_at,
+        without_values,
     )
     from ktx_cli.scan.relationships.declarations import (
         Declarations,
@@ -50,12 +54,15 @@ if TYPE_CHECKING:
         declarations_text,
         read_declarations,
     )
+    from ktx_cli.scan.relationships.evidence import ChildEvidence
+    from ktx_cli.scan.relationships.explanation import Explained, RunnerUp, Subject, column_name, explain, scan_decision
     from ktx_cli.scan.relationships.names import stem
-    from ktx_cli.scan.relationships.record import DECLARATIONS, RELATIONSHIPS, join_probabilities
+    from ktx_cli.scan.relationships.record import DECLARATIONS, RELATIONSHIPS, STEADY, join_probabilities
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (
         BY_A_PERSON,
         INFERRED_JOINS,
+        JOINED,
         AuthoredSources,
         Decision,
         JoinStatus,

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
     from ktx_cli.scan.relationships.declarations import KnownSchema
     from ktx_cli.scan.relationships.hints import JoinHint
-    from ktx_cli.scan.relationships.record import Relationship
+    from ktx_cli.scan.relationships.record import Evidence, Relationship
     from ktx_cli.scan.relationships.undecided import UndecidedColumn
 
 GENERATOR = 6
@@ -342,7 +342,7 @@ class _RowScan:
                     reusable = _reusable(fingerprint, digest, found, profiled)
             stored = False
             with self.failures.stage(Stage.STORE):
-                unlisted, stored = self._store_values(store, sparing, profiled, until)
+                unlisted, stored = self._store_values(store, sparing, profiled, until, discovery.evidence)
                 warnings += _incomplete(job, "values_not_listed", "lists of values could not be read", unlisted)
             if stored and reusable is not None:
                 results = replace(results, reusable=replace(reusable, known=self._known_digest(results)))
@@ -460,9 +460,14 @@ class _RowScan:
         return Discovery(dict(self.record.keys), self.record.relationships)
 
     def _store_values(
-        self, store: ProfileStore, sparing: Connector, profiled: Profiled, until: float
+        self,
+        store: ProfileStore,
+        sparing: Connector,
+        profiled: Profiled,
+        until: float,
+        evidence: Sequence[Evidence] | None,
     ) -> tuple[list[str], bool]:
-        """List the values of columns with few values, and store them with the profiles.
+        """List the values of columns with few values, and store them with the profiles and the evidence.
 
         Return which lists failed, and whether the store has everything that the next scan needs. A table whose lists
         fail unexpectedly keeps its old ones.
@@ -485,7 +490,7 @@ class _RowScan:
                 dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
             complete = monotonic() < until and not failed and not dictionary.problems
             stored = complete and all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
-            store.save(profiled.tables, dictionary)
+            store.save(profiled.tables, dictionary, evidence)
             step.summary = (
                 f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} hidden (possible personal data)"
             )

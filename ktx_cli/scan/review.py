@@ -330,6 +330,13 @@ class RelationshipReview:
         """A warning for each file that cannot be read."""
         return self.authored.warnings
 
+    def decided_in(self, each: ReviewedRelationship) -> str | None:
+        """Return the file with a person's decision on a relationship, or the one from which its join was removed."""
+        forward = each.joins[0]
+        overlays = self.authored.overlays_of(forward.source)
+        deciding = (o.path for o in overlays if forward.on in o.disabled or join_key(forward.join) in o.joins)
+        return next(deciding, forward.shard)
+
 
 def read_review(base: Base, connection: str, copies: ParsedCopies) -> RelationshipReview | None:
     """Return the review of a connection, or None if no scan has read its rows yet.

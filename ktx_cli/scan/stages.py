@@ -46,6 +46,7 @@ class Stage(StrEnum):
     COMPOSITES = "multi-column joins"
     POLYMORPHIC = "polymorphic joins"
     KEYS = "key detection"
+    EXPLANATIONS = "explanations of joins"
     TYPES = "types of stored values"
     VALUES = "value lists"
     STORE = "storing profiles"

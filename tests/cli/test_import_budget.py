@@ -26,8 +26,8 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        pytest.param("scan", 207, marks=pytest.mark.slow),
-        ("ingest", 246),
+        pytest.param("scan", 208, marks=pytest.mark.slow),
+        ("ingest", 247),
         (QUESTION, 120),
         pytest.param("sl list", 75, marks=pytest.mark.slow),
         pytest.param("wiki revenue", 110, marks=pytest.mark.slow),

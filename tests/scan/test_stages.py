@@ -138,6 +138,7 @@ INJECTIONS = [
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.sampled_check"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.relationship_of_candidate"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.pipeline.steadied"),
+    Injection(Stage.EXPLANATIONS, "ktx_cli.scan.relationships.evidence.collect_evidence"),
     Injection(Stage.KEYS, "ktx_cli.scan.relationships.keys._choose", "notes"),
     Injection(Stage.KEYS, "ktx_cli.scan.relationships.keys.with_tenants"),
     Injection(Stage.COMPOSITES, "ktx_cli.scan.relationships.discovery.find_composites"),

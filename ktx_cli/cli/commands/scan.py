@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.blocks import Block, Fields, Lines, Styled, Table
 from ktx_cli.cli.commands.completion import connection_ids, join_names, near_subcommand
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
@@ -21,9 +21,9 @@ from ktx_cli.core import CancelledError, Command, Hint, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.plan import IngestRequest
-    from ktx_cli.jobs.review import DecisionReport, RelationshipList, TypedDecision
+    from ktx_cli.jobs.review import DecisionReport, Explanation, RelationshipList, TypedDecision
     from ktx_cli.project import Layout
-    from ktx_cli.scan import JoinStatus, ReviewedRelationship
+    from ktx_cli.scan import JoinStatus, ReviewedRelationship, RunnerUp
 
 commands = own_group()
 
@@ -170,6 +170,10 @@ def relationships(
     reject: Annotated[
         list[str] | None, Option("--reject", metavar="EDGE", help=f"Reject{NAMED}", autocompletion=join_names)
     ] = None,
+    explain: Annotated[
+        list[str] | None,
+        Option("--explain", metavar="EDGE", help=f"Explain the decision on{NAMED}", autocompletion=join_names),
+    ] = None,
     accept_all_above: Annotated[
         float | None,
         Option(
@@ -181,13 +185,13 @@ def relationships(
     ] = None,
     wait: WAIT = None,
 ) -> Result:
-    """List inferred joins, and accept or reject them.
+    """List inferred joins, explain them, and accept or reject them.
 
-    All decisions are written in a single commit.
+    All decisions are written in a single commit. An explanation changes nothing and reads no database.
 
     Examples:
         ktx scan relationships
-        ktx scan relationships --status disabled --table orders
+        ktx scan relationships --explain support_tickets.order_id
         ktx scan relationships --accept "support_tickets.order_id->orders.order_id"
     """
     from ktx_cli.jobs.review import SHOWN, TypedDecision
@@ -199,7 +203,11 @@ def relationships(
     if accept_all_above is not None and not 0 <= accept_all_above <= 1:
         message = f"--accept-all-above requires a score from 0 to 1, not {accept_all_above:g}"
         raise UsageError(message, hint=Command("scan", "relationships", "--accept-all-above", "0.8"))
-    _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
+    deciding = bool(named) or accept_all_above is not None
+    if explain:
+        _check_explain(others=bool(deciding or review or status) or table is not None or wait is not None)
+        return _explained(session, Layout(session.require_own_project()), ids or (), explain)
+    _check(session, review=review, deciding=deciding, status=status)
     layout = Layout(session.require_own_project())
     open_only = frozenset({JoinStatus.REVIEW})
     if named or accept_all_above is not None:
@@ -212,6 +220,64 @@ def relationships(
     if review:
         return _reviewed(session, layout, ids, found, wait)
     return _listing(found, ids or ())
+
+
+def _check_explain(*, others: bool) -> None:
+    if others:
+        message = "--explain cannot be used together with other options of this command"
+        raise UsageError(message, hint=Command("scan", "relationships", "--explain", "EDGE"))
+
+
+def _explained(session: Session, layout: Layout, ids: Sequence[str], names: Sequence[str]) -> Result:
+    from ktx_cli.jobs.review import explain_relationships
+
+    report = explain_relationships(layout, names, ids)
+    session.warn(*report.warnings)
+    data = _data([each.reviewed for each in report.explanations], None)
+    data["explanations"] = [each.to_json() for each in report.explanations]
+    blocks = [block for each in report.explanations for block in _explanation_blocks(each)]
+    return Result(data, blocks, next_steps=list(report.next_steps))
+
+
+def _explanation_blocks(explanation: Explanation) -> list[Block]:
+    """Return an explanation: who decided, the evidence, the score by steps, the rivals, and what would change it."""
+    found, explained = explanation.reviewed, explanation.explained
+    blocks: list[Block] = [Lines((Styled(found.name, "bold"),), whole=True)]
+    blocks.append(Lines(tuple(f"  {each}" for each in explanation.decision)))
+    if explained.statements:
+        marked = tuple((_mark(each.bearing), f" {each.text}") for each in explained.statements)
+        blocks.append(Lines(("", "Evidence (+ for the join, - against it)", *marked), hanging=True))
+    if explained.steps:
+        steps = [f"{each.probability:.3f} {_STEPS[each.evidence]}" for each in explained.steps]
+        blocks.append(Lines(("", "Score, as evidence is added", *(f"  {each}" for each in steps))))
+    if explained.runners_up or explained.steps:
+        rivals = tuple(map(_rival_line, explained.runners_up)) or ("  none was a candidate",)
+        blocks.append(Lines(("", "Other keys for the same column", *rivals), hanging=True))
+    if explained.changes:
+        lines = (f"  {each.text}" for each in explained.changes)
+        blocks.append(Lines(("", "What would change the decision", *lines), hanging=True))
+    if explanation.note is not None:
+        blocks.append(Lines(("", explanation.note)))
+    return blocks
+
+
+_STEPS: Final = {
+    "names": "from the names alone",
+    "values": "with the values of the column",
+    "columns": "with the other columns of the database",
+    "hints": "with the hints of other sources, and people's decisions",
+}
+"""What a step of an explanation adds to the score."""
+
+
+def _mark(bearing: str) -> Styled:
+    mark, style = {"for": ("+", "ok"), "against": ("-", "warning")}.get(bearing, ("·", "dim"))
+    return Styled(f"  {mark}", style)
+
+
+def _rival_line(rival: RunnerUp) -> str:
+    facts = [each.rstrip(".") for each in (rival.name, rival.values, rival.why) if each]
+    return f"  {rival.key} ({rival.probability:.3f}): {'; '.join(facts)}."
 
 
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:

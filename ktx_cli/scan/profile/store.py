@@ -1,6 +1,7 @@
 """Profiles and value lists in the state database: disposable, local to this machine, never committed.
 
-The state database also stores the results that a scan of unchanged data reuses (`StoredResults`).
+The state database also stores the results that a scan of unchanged data reuses (`StoredResults`), and the evidence on
+which the decisions about relationships are based.
 
 Everything of a connection is replaced at once, so that values that are now hidden are deleted. The functions take an
 open state database; `project.state.translated` around them names the file in errors.
@@ -8,13 +9,14 @@ open state database; `project.state.translated` around them names the file in er
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import isoformat, now, plain_value
 from ktx_cli.privacy import ValueKind, refusal
@@ -23,6 +25,10 @@ from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable, TableProf
 from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.semantic import ColumnValues, load_lists
 from ktx_cli.warehouses import SampleMethod, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.relationships.evidence import ChildEvidence
+    from ktx_cli.scan.relationships.record import Evidence
 
 
 class MatchKind(StrEnum):
@@ -107,6 +113,7 @@ def save_values(
     *,
     privacy: Privacy,
     profiled_at: Mapping[TableRef, str] | None = None,
+    evidence: Iterable[Evidence] = (),
 ) -> None:
     """Replace everything stored for a connection in one transaction. `strict` stores counts and lengths but no values.
 
@@ -127,6 +134,11 @@ def save_values(
         )
         for listed in dictionary.columns if privacy != "strict" else ():
             _save_list(database, connection, listed)
+        known = (each.without_values() for each in evidence) if privacy == "strict" else evidence
+        database.executemany(
+            "INSERT INTO relationship_evidence VALUES (?, ?, ?, ?, ?)",
+            ((connection, e.child.schema, e.child.name, json.dumps(e.columns), e.to_json()) for e in known),
+        )
 
 
 def save_results(database: sqlite3.Connection, connection: str, results: StoredResults) -> None:
@@ -152,6 +164,27 @@ def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableP
     return tuple(_from_json(TableRef(schema, name), json.loads(text)) for schema, name, text in rows)
 
 
+def load_profiles_of(
+    database: sqlite3.Connection, connection: str, tables: Iterable[TableRef]
+) -> tuple[TableProfile, ...]:
+    """Return the profiles of tables, each once."""
+    rows = (
+        (ref, text)
+        for ref in dict.fromkeys(tables)
+        for (text,) in database.execute(
+            "SELECT profile FROM profiles WHERE connection = ? AND schema_name IS ? AND table_name = ?",
+            (connection, ref.schema, ref.name),
+        )
+    )
+    return tuple(_from_json(ref, json.loads(text)) for ref, text in rows)
+
+
+def scanned_at(database: sqlite3.Connection, connection: str) -> str | None:
+    """Return when the rows of a connection were last read, in ISO 8601."""
+    row = database.execute("SELECT finished FROM value_scans WHERE connection = ?", (connection,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
     """Return table -> the time of its last profile, in ISO 8601."""
     rows = database.execute(
@@ -168,6 +201,25 @@ def load_results(database: sqlite3.Connection, connection: str) -> StoredResults
     stored = {} if row is None else json.loads(row[0])
     names = {each.name for each in fields(StoredResults)}
     return StoredResults(**stored) if isinstance(stored, dict) and stored.keys() == names else None
+
+
+def load_evidence(
+    database: sqlite3.Connection, connection: str, tables: Iterable[TableRef]
+) -> tuple[ChildEvidence, ...]:
+    """Return the evidence about the references of tables. Evidence that another version stored is skipped."""
+    from ktx_cli.scan.relationships.evidence import ChildEvidence
+
+    found = []
+    for ref in tables:
+        rows = database.execute(
+            "SELECT columns, evidence FROM relationship_evidence"
+            " WHERE connection = ? AND schema_name IS ? AND table_name = ? ORDER BY columns",
+            (connection, ref.schema, ref.name),
+        )
+        for columns, text in rows:
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                found.append(ChildEvidence.from_json(ref, json.loads(columns), text))
+    return tuple(found)
 
 
 def comes_back_equal(profile: TableProfile) -> bool:
@@ -223,7 +275,7 @@ def _forget(database: sqlite3.Connection, connection: str) -> None:
     database.execute("PRAGMA secure_delete = ON")  # Otherwise the values remain in the file's free pages.
     of_connection = "SELECT id FROM dictionary_columns WHERE connection = ?"
     database.execute(f"DELETE FROM dictionary_values WHERE column_id IN ({of_connection})", (connection,))
-    for table in ("dictionary_columns", "profiles", "value_scans"):
+    for table in ("dictionary_columns", "profiles", "value_scans", "relationship_evidence"):
         database.execute(f"DELETE FROM {table} WHERE connection = ?", (connection,))
     database.execute("DELETE FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection))
 
@@ -335,16 +387,33 @@ class ProfileStore:
             profiles = load_profiles(self.database, self.connection)
         return stored, profiles if self.privacy == "off" else tuple(map(without_values, profiles))
 
-    def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary) -> None:
-        """Replace everything stored for the connection, including the last results."""
+    def save(
+        self, sampled: Sequence[SampledTable], dictionary: Dictionary, evidence: Sequence[Evidence] | None = None
+    ) -> None:
+        """Replace everything stored for the connection, including the last results.
+
+        Tables that were not read keep the old evidence about their references, without values. So do all tables if
+        there is no new evidence.
+        """
         profiled_at, moment = dict(self.profiled_at()), isoformat(now())
         late = (Unsampled.OUT_OF_TIME, Unsampled.NOT_READ)
         # A table that was not reached keeps its old time, so that it comes first in the next run.
         reached = (each.profile for each in sampled if each.profile.unsampled not in late)
         profiled_at.update((profile.ref, moment) for profile in reached)
+        new = evidence or ()
+        known = {(each.child, each.columns) for each in new}
+        unread = [each.profile.ref for each in sampled if evidence is None or each.profile.unsampled is not None]
         with translated(self.state):
+            old = load_evidence(self.database, self.connection, unread) if unread else ()
+            kept = [each.without_values() for each in old if (each.child, each.columns) not in known]
             save_values(
-                self.database, self.connection, sampled, dictionary, privacy=self.privacy, profiled_at=profiled_at
+                self.database,
+                self.connection,
+                sampled,
+                dictionary,
+                privacy=self.privacy,
+                profiled_at=profiled_at,
+                evidence=[*new, *kept],
             )
 
     def keep(self, results: StoredResults) -> None:

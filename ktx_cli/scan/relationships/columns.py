@@ -611,8 +611,9 @@ class Candidate:
     compared.
 
     `rivals`: the number of other keys that contain the column's values. `out_of_time`: the values were not compared
-    because the time limit was reached. `features`: in the order of the ranker's `FEATURES`. `log_odds`: the score of
-    the ranker's first pass. `similar`: the decisions of people about similar joins, if there are any.
+    because the time limit was reached. `features`: in the order of the ranker's `FEATURES`. `neighbours`: in the order
+    of `NEIGHBOUR_FEATURES`, empty if the second pass skipped the candidate. `log_odds`: the score of the ranker's first
+    pass. `similar`: the decisions of people about similar joins, if there are any.
     """
 
     child: ColumnFacts
@@ -626,6 +627,7 @@ class Candidate:
     rivals: int = 0
     out_of_time: bool = False
     similar: Similar | None = None
+    neighbours: Sequence[float] = ()
 
     @property
     def empty(self) -> bool:

@@ -32,15 +32,20 @@ from ktx_cli.scan.relationships.ranker import (
     with_hints,
 )
 from ktx_cli.scan.relationships.record import (
+    MAX_VIOLATIONS,
     MODEL_REJECTED,
     MODEL_SOURCE,
     Cardinality,
     Check,
     Discovery,
+    Doubt,
     KeyChoice,
     Relationship,
+    Rule,
     Status,
+    effective_doubts,
     is_answered,
+    status_of,
 )
 from ktx_cli.scan.relationships.row_checks import RowChecks, sampled_check
 from ktx_cli.scan.stages import STRICT, Failures, Stage
@@ -50,6 +55,7 @@ from ktx_cli.warehouses import Connector, Table, TableRef
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, TableFacts
     from ktx_cli.scan.relationships.declarations import Apart, KnownSchema
+    from ktx_cli.scan.relationships.evidence import ChildEvidence
     from ktx_cli.scan.relationships.undecided import Answers, Ask
 
 
@@ -96,6 +102,8 @@ class Inference:
     failures: Failures
     ask: Ask | None = None
     known: KnownSchema | None = None
+    of_views: tuple[list[Candidate], dict[Candidate, Check | None]] = ([], {})
+    """The candidates of views, and the checks of those that won their columns."""
 
     def run(self) -> Discovery:
         """Return the keys and relationships."""
@@ -110,6 +118,7 @@ class Inference:
         checks = self.row_checks.check_candidates(resolution.winners)
         resolution = self._with_answers(chosen, resolution, checks, hints.answers)
         resolution.losers |= overruled
+        resolution.barred |= overruled.keys()
         accepted = [
             candidate
             for candidate in resolution.winners
@@ -139,12 +148,37 @@ class Inference:
             with_sure_cardinality(relationship, by_ref[relationship.child], keys.get(by_ref[relationship.child]))
             for relationship in relationships
         ]
-        return Discovery(
+        discovery = Discovery(
             keys={table.table.ref: choice for table, choice in keys.items()},
             relationships=tuple(sorted(relationships, key=sort_key)),
             queries=self.row_checks.queries,
             problems=self.row_checks.all_problems(),
         )
+        evidence = self._evidence(candidates, resolution, checks, discovery, composites, branches)
+        return replace(discovery, evidence=evidence)
+
+    def _evidence(
+        self, candidates: Sequence[Candidate], resolution: Resolution, checks: Mapping[Candidate, Check | None],
+        found: Discovery, composites: Sequence[CompositeCandidate], branches: Sequence[PolymorphicBranch],
+    ) -> tuple[ChildEvidence, ...] | None:  # fmt: skip
+        """Return what the recorded relationships are based on."""
+        from ktx_cli.scan.relationships.evidence import EvidenceBase, Thresholds, collect_evidence
+
+        with self.failures.stage(Stage.EXPLANATIONS):
+            base = EvidenceBase(
+                candidates=[*candidates, *self.of_views[0]],
+                checks={**checks, **self.of_views[1]},
+                doubts=self._doubts,
+                lineage=self._lineage,
+                lost=resolution.losers,
+                barred=resolution.barred,
+                rules=resolution.rules,
+                thresholds=Thresholds.of(self.settings),
+                composites=composites,
+                branches=branches,
+            )
+            return tuple(collect_evidence(base, found.relationships))
+        return None
 
     def _with_answers(
         self,
@@ -219,6 +253,7 @@ class Inference:
         self.row_checks.queries += prober.statements
         self.row_checks.problems += prober.problems
         checks = {each: sampled_check(each) for each in resolve(candidates, self.settings.accept_threshold).winners}
+        self.of_views = (candidates, checks)
         return [
             replace(relationship_of_candidate(candidate, Status.ACCEPTED, check), cardinality=Cardinality.MANY_TO_ONE)
             for candidate, check in checks.items()
@@ -299,14 +334,26 @@ class Inference:
         if self._is_unchecked(candidate):
             return Status.REVIEW
         status = status_of(candidate.probability, check, self.settings, empty=candidate.empty)
-        # A calendar has every date, a parent without rows confirms nothing, and one or two values fit many keys.
-        doubtful = candidate.only_orphans or (
-            candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
-        )
-        vague = bool(candidate.rivals and says_nothing(candidate)) or is_own_number(candidate)
-        doubtful = doubtful or (vague and candidate.probability < SURE_PROBABILITY)
-        doubtful = doubtful or self._apart(candidate.child, candidate.key, candidate.sources) is not None
-        return Status.REVIEW if doubtful and status is Status.ACCEPTED else status
+        doubts = effective_doubts(self._doubts(candidate), candidate.probability)
+        return Status.REVIEW if doubts and status is Status.ACCEPTED else status
+
+    def _lineage(self, candidate: Candidate) -> str | None:
+        """Return why lineage speaks against a candidate, if it does."""
+        apart = self._apart(candidate.child, candidate.key, candidate.sources)
+        return None if apart is None else lineage_text(apart)
+
+    def _doubts(self, candidate: Candidate) -> tuple[Doubt, ...]:
+        """Return why a candidate may need review although its probability is sufficient."""
+        is_date = candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
+        doubts = {
+            Doubt.NOT_CHECKED: self._is_unchecked(candidate),
+            Doubt.NO_PARENT_ROWS: candidate.only_orphans,
+            Doubt.DATE_KEY: is_date,
+            Doubt.FEW_VALUES: bool(candidate.rivals) and says_nothing(candidate),
+            Doubt.LINEAGE: self._apart(candidate.child, candidate.key, candidate.sources) is not None,
+            Doubt.OWN_NUMBER: is_own_number(candidate),
+        }
+        return tuple(doubt for doubt, applies in doubts.items() if applies)
 
     def _is_unchecked(self, candidate: Candidate) -> bool:
         return (candidate.child,) in self.row_checks.unchecked
@@ -335,10 +382,16 @@ PREFERRED_WITH_ROWS = 0.4
 
 @dataclass(slots=True)
 class Resolution:
-    """The winning candidate of each child, and the reason why each other candidate loses."""
+    """The winning candidate of each child, and the reason why each other candidate loses.
+
+    `rules`: what decided, if the winner is not the most probable candidate. `barred`: those that lose whatever their
+    probability.
+    """
 
     winners: list[Candidate]
     losers: dict[Candidate, str] = field(default_factory=dict)
+    rules: dict[ColumnFacts, Rule] = field(default_factory=dict)
+    barred: set[Candidate] = field(default_factory=set)
 
 
 def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolution:
@@ -349,13 +402,18 @@ def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolution:
     resolution = Resolution([])
     for candidate in _to_extensions(by_child):
         by_child[candidate.child].remove(candidate)
+        resolution.barred.add(candidate)
         owner = f"`{qualified_name(candidate.child)}`"
         resolution.losers[candidate] = f"`{qualified_name(candidate.key)}` extends {owner}, so the join leads there."
     by_child = {child: group for child, group in by_child.items() if group}
-    best = {child: _in_own_schema(max(group, key=_rank), group) for child, group in by_child.items()}
-    best |= {child: _root(best[child], by_child[child], best) for child in by_child}
+    top = {child: max(group, key=_rank) for child, group in by_child.items()}
+    own = {child: _in_own_schema(top[child], group) for child, group in by_child.items()}
+    best = {child: _root(own[child], group, own) for child, group in by_child.items()}
     for child, group in by_child.items():
         winner = _nearest(best[child], group, best)
+        if winner is not top[child]:
+            of_own = Rule.OWN_SCHEMA if best[child] is own[child] else Rule.ORIGINAL
+            resolution.rules[child] = of_own if winner is best[child] else Rule.NEAREST
         resolution.winners.append(winner)
         for candidate in group:
             if candidate is not winner:
@@ -484,6 +542,7 @@ def _break_cycles(resolution: Resolution, by_child: Mapping[ColumnFacts, list[Ca
             weakest = min(cycle, key=_rank)
             del chosen[weakest.child]
             resolution.winners.remove(weakest)
+            resolution.barred.add(weakest)
             resolution.losers[weakest] = (
                 f"Would close a cycle: `{qualified_name(weakest.key)}` refers back to "
                 f"`{qualified_name(weakest.child)}`."
@@ -549,34 +608,14 @@ def is_own_number(candidate: Candidate) -> bool:
     return child.distinct < SURE_ROWS or (child.family is Family.INTEGER and is_dense(child))
 
 
-SURE_PROBABILITY = 0.9
-"""From this probability on, neighbours that refer to the key make up for a name and values that say nothing."""
-
 FEW_VALUES = 2
 """A column with at most this many distinct values fits many keys, so that only its name can decide."""
-
-MAX_VIOLATIONS = 0.08
-"""A relationship with a larger share of rows without a parent needs review."""
 
 NOT_CHECKED = "Not checked within the time budget."
 """The reason of a relationship that was not checked in time."""
 
 SURE_ROWS = 30
 """From this number of rows on, a column without repeated values counts as unique."""
-
-
-def status_of(probability: float, check: Check | None, settings: Relationships, *, empty: bool = False) -> Status:
-    """Return the status of the relationship that won its column. Without a check, a person has to accept it.
-
-    `empty`: one of the two has no values. Nothing contradicts the relationship, so it is not rejected.
-    """
-    if probability < settings.review_threshold:
-        return Status.REVIEW if empty else Status.REJECTED
-    if probability < settings.accept_threshold:
-        return Status.REVIEW
-    if check is None:
-        return Status.REVIEW if settings.validation_required_for_manifest else Status.ACCEPTED
-    return Status.ACCEPTED if check.violations <= MAX_VIOLATIONS else Status.REVIEW
 
 
 def relationship_of_candidate(

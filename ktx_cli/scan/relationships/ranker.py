@@ -357,12 +357,12 @@ class _Neighbourhood:
 
     def _reference(self, column: int) -> float:
         """Return the probability that a column refers to anything."""
-        return _sigmoid(self.best[column]) if column in self.best else 0.0
+        return sigmoid(self.best[column]) if column in self.best else 0.0
 
     def _add(self, index: int, candidate: CandidateSummary, column: ColumnName) -> None:
         own = self.log_odds[index]
         if own >= self.best[candidate.child]:
-            probability = _sigmoid(own)
+            probability = sigmoid(own)
             self.popular[candidate.key] += probability
             self.by_table[column.table, candidate.key] += probability
             if candidate.name_match < ROLE_NAME:
@@ -383,7 +383,7 @@ class _Neighbourhood:
         column, own = self.summary.columns[candidate.child], self.log_odds[index]
         others = [self.log_odds[other] for other in self.by_child[candidate.child].values() if other != index]
         reference = self._reference(candidate.child)
-        probability = _sigmoid(own) if own >= self.best[candidate.child] else 0.0
+        probability = sigmoid(own) if own >= self.best[candidate.child] else 0.0
         last, first = self.last[column.last], self.first[column.first]
         by_role = self.by_role[candidate.key] - (probability if candidate.name_match < ROLE_NAME else 0.0)
         values = {
@@ -445,7 +445,7 @@ class _Neighbourhood:
         return (total - max(MIN_LOG_ODDS, own)) / (count - 1) if count > 1 and column.last_base else 0.0
 
 
-def _sigmoid(log_odds: float) -> float:
+def sigmoid(log_odds: float) -> float:
     """Return the probability for log-odds."""
     return 1 / (1 + exp(-max(-30.0, min(30.0, log_odds))))
 
@@ -505,7 +505,7 @@ class Ranker:
 
     def probability(self, features: Sequence[float]) -> float:
         """Return the calibrated probability, 0 to 1."""
-        return self.calibrate(_sigmoid(self.log_odds(features)), self.values(features))
+        return self.calibrate(sigmoid(self.log_odds(features)), self.values(features))
 
     def values(self, features: Sequence[float]) -> int:
         """Return the number of distinct values of the candidate's column."""
@@ -566,7 +566,7 @@ def score_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates:
     scores = _evaluated(ranker.log_odds, (candidate.features for candidate in with_rows))
     for candidate, log_odds in zip(with_rows, scores, strict=True):
         candidate.log_odds = log_odds
-        candidate.probability = ranker.calibrate(_sigmoid(log_odds), candidate.child.distinct)
+        candidate.probability = ranker.calibrate(sigmoid(log_odds), candidate.child.distinct)
     for candidate in candidates:
         if candidate.empty:
             features = without_rows(candidate.features)
@@ -582,12 +582,11 @@ def _rescore(second: Ranker, columns: Sequence[ColumnFacts], candidates: Sequenc
     """Run the second pass. A candidate with rows that it skips becomes at most as likely as `MIN_LOG_ODDS`."""
     summary, log_odds = summarize(columns, candidates), [candidate.log_odds for candidate in candidates]
     indexes = [index for index in worth_rescoring(summary, log_odds) if not candidates[index].empty]
-    rows = (
-        (*neighbours, *candidates[index].features)
-        for index, neighbours in zip(indexes, neighbour_features(summary, log_odds, indexes), strict=True)
-    )
+    for index, neighbours in zip(indexes, neighbour_features(summary, log_odds, indexes), strict=True):
+        candidates[index].neighbours = neighbours
+    rows = ((*candidates[index].neighbours, *candidates[index].features) for index in indexes)
     scores = dict(zip(indexes, _evaluated(second.probability, rows), strict=True))
-    unlikely = _sigmoid(MIN_LOG_ODDS)
+    unlikely = sigmoid(MIN_LOG_ODDS)
     for index, candidate in enumerate(candidates):
         if not candidate.empty:
             candidate.probability = scores.get(index, min(candidate.probability, unlikely))
@@ -607,7 +606,7 @@ def with_hints(probability: float, hints: Iterable[str]) -> float:
 def shifted(probability: float, shift: float) -> float:
     """Return the probability after a change of its log-odds."""
     clipped = max(1e-6, min(1 - 1e-6, probability))
-    return _sigmoid(log(clipped / (1 - clipped)) + shift)
+    return sigmoid(log(clipped / (1 - clipped)) + shift)
 
 
 SURE_IMPROBABILITY: Final = 3.0

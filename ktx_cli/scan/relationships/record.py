@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ktx_cli.core import Command, Hint, KtxError
 from ktx_cli.scan.stages import Stage, StageFailure
@@ -41,6 +41,49 @@ class Cardinality(StrEnum):
     ONE_TO_ONE = "one_to_one"
 
 
+class Doubt(StrEnum):
+    """Why a relationship needs review although its probability is sufficient."""
+
+    NOT_CHECKED = "not_checked"
+    """The time limit was reached before its values were checked."""
+    NO_PARENT_ROWS = "no_parent_rows"
+    """The column has values and the key has none."""
+    DATE_KEY = "date_key"
+    """A date refers to a column that is not the most likely key of its table, and a calendar has every date."""
+    FEW_VALUES = "few_values"
+    """The name says nothing, and the column has one or two values, which several keys contain."""
+    LINEAGE = "lineage"
+    """By the lineage of a dbt project, the two tables are not joined."""
+    OWN_NUMBER = "own_number"
+    """The column is named as the number of its own table, and its values are few or consecutive."""
+
+
+VAGUE: Final = frozenset({Doubt.FEW_VALUES, Doubt.OWN_NUMBER})
+"""The doubts that a high probability outweighs."""
+
+SURE_PROBABILITY = 0.9
+"""From this probability on, neighbours that refer to the key make up for a name and values that say nothing."""
+
+
+def effective_doubts(doubts: Iterable[Doubt], probability: float) -> tuple[Doubt, ...]:
+    """Return the doubts that still apply with a probability.
+
+    A calendar has every date, a parent without rows confirms nothing, and one or two values fit many keys.
+    """
+    return tuple(each for each in doubts if each not in VAGUE or probability < SURE_PROBABILITY)
+
+
+class Rule(StrEnum):
+    """What decided between candidates of one column that are similarly probable."""
+
+    OWN_SCHEMA = "own_schema"
+    """Of tables with the same name, the one in the schema of the column's table."""
+    ORIGINAL = "original"
+    """The table whose key another candidate extends."""
+    NEAREST = "nearest"
+    """The table that itself refers to the other candidate."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A check of a relationship on rows: of `rows` rows with a value, `missing` have no parent.
@@ -56,6 +99,40 @@ class Check:
     def violations(self) -> float:
         """The share of rows without a parent, from 0 to 1; 0 if there are no rows."""
         return self.missing / self.rows if self.rows else 0.0
+
+
+MAX_VIOLATIONS = 0.08
+"""A relationship with a larger share of rows without a parent needs review."""
+
+
+class StatusSettings(Protocol):
+    """The settings that turn a probability into a status."""
+
+    @property
+    def accept_threshold(self) -> float:
+        """The minimum probability of an accepted relationship."""
+
+    @property
+    def review_threshold(self) -> float:
+        """The minimum probability of one that needs review."""
+
+    @property
+    def validation_required_for_manifest(self) -> bool:
+        """Whether only rows can confirm a relationship."""
+
+
+def status_of(probability: float, check: Check | None, settings: StatusSettings, *, empty: bool = False) -> Status:
+    """Return the status of the relationship that won its column. Without a check, a person has to accept it.
+
+    `empty`: one of the two has no values. Nothing contradicts the relationship, so it is not rejected.
+    """
+    if probability < settings.review_threshold:
+        return Status.REVIEW if empty else Status.REJECTED
+    if probability < settings.accept_threshold:
+        return Status.REVIEW
+    if check is None:
+        return Status.REVIEW if settings.validation_required_for_manifest else Status.ACCEPTED
+    return Status.ACCEPTED if check.violations <= MAX_VIOLATIONS else Status.REVIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +181,37 @@ class KeyChoice:
     """Whether the key was checked on all rows."""
 
 
+class Evidence(Protocol):
+    """What the decisions about the references of columns are based on, in the form that the profile store keeps."""
+
+    @property
+    def child(self) -> TableRef:
+        """The table of the columns."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns, several if they refer to a key together."""
+
+    def to_json(self) -> str:
+        """Return the evidence as JSON, without the table and the columns."""
+
+    def without_values(self) -> Evidence:
+        """Return the evidence without examples of values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The inferred keys and relationships of a database. `queries`: the number of statements sent."""
+    """The inferred keys and relationships of a database. `queries`: the number of statements sent.
+
+    `evidence`: what the decisions are based on, for explanations, or None if it could not be collected. It is stored on
+    this machine and not committed.
+    """
 
     keys: dict[TableRef, KeyChoice]
     relationships: tuple[Relationship, ...]
     queries: int = 0
     problems: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] | None = field(default=None, compare=False)
 
     @property
     def primary_keys(self) -> dict[TableRef, tuple[str, ...]]:

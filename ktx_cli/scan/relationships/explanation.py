@@ -1,0 +1,777 @@
+"""Explain a recorded relationship: the evidence in sentences, the other keys, and what would change the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import Record, listing, one_line, plural
+from ktx_cli.scan.relationships.columns import Family
+from ktx_cli.scan.relationships.discovery import FEW_VALUES
+from ktx_cli.scan.relationships.evidence import COLUMNS, KEYS, NAMES, NO_HINTS, VALUES, Scorer, Step
+from ktx_cli.scan.relationships.names import tokens, words
+from ktx_cli.scan.relationships.ranker import FEATURES, HINT_WEIGHTS, NEIGHBOUR_FEATURES, load_ranker
+from ktx_cli.scan.relationships.record import (
+    LEAST_PROBABILITY,
+    MAX_VIOLATIONS,
+    VAGUE,
+    Check,
+    Doubt,
+    Rule,
+    Status,
+    effective_doubts,
+    status_of,
+)
+from ktx_cli.semantic import quoted
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
+    from ktx_cli.scan.relationships.evidence import CandidateEvidence, ChildEvidence, Outcome, Thresholds
+    from ktx_cli.scan.relationships.record import Relationship
+    from ktx_cli.warehouses import TableRef
+
+
+class Bearing(StrEnum):
+    """Whether a statement supports a relationship."""
+
+    FOR = "for"
+    AGAINST = "against"
+    NEUTRAL = "neutral"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Record):
+    """One piece of evidence. `topic`: `name`, `values`, `key`, `columns` (other columns), `hint` or `score`."""
+
+    topic: str
+    bearing: Bearing
+    text: str
+
+
+HINT_TEXTS: Final[Mapping[str, str]] = {
+    "dbt": "a relationships test in dbt",
+    "lookml": "a join in LookML",
+    "looker": "a join in Looker",
+    "metabase": "a declaration in Metabase",
+    "view": "a join in the definition of a view",
+    "lineage": "a declared join of tables that are built from these",
+    "history": "a join in past queries",
+    "model": "a proposal of the model",
+    "model_rejected": "the model's answer that this is not a reference",
+    "embedding": "a similar meaning of the names, as a model measures it",
+}
+"""Source of a hint -> what it is, in words."""
+
+_WORDS: Final[Mapping[str, str]] = {
+    "measure": "an amount or a count",
+    "flag": "a flag",
+    "time": "a date or time",
+    "text": "a text",
+}
+"""The kinds of words that speak against a reference, and what they mean."""
+
+CLEAR_DIFFERENCE: Final = 0.15
+"""By how much the names of two candidates have to differ for one to be called better."""
+
+
+def column_name(ref: TableRef, columns: Sequence[str]) -> str:
+    """Return columns with their table: `orders.id`, or `lines.(order_id,line_no)`."""
+    table = ".".join(map(quoted, (ref.name,) if ref.schema is None else (ref.schema, ref.name)))
+    listed = ",".join(map(quoted, columns))
+    return f"{table}.{listed}" if len(columns) == 1 else f"{table}.({listed})"
+
+
+def share(part: float, whole: float) -> str:
+    """Return a percentage that is only `0%` or `100%` if it is exactly that."""
+    if not whole or not part:
+        return "0%"
+    percent = 100 * part / whole
+    if percent < 0.1:
+        return "less than 0.1%"
+    return f"{percent:.1f}".removesuffix(".0") + "%" if part >= whole or percent < 99.95 else "99.9%"
+
+
+def shown_value(value: Any) -> str:
+    """Return a value as text between backquotes."""
+    return f"`{one_line(str(value), 40)}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A relationship to explain, with what is known about it.
+
+    `known`: the relationships of the connection that are joins. `profiles`: of the tables at both ends, with the values
+    that may be shown.
+    """
+
+    relationship: Relationship
+    child: ChildEvidence
+    evidence: CandidateEvidence
+    known: Sequence[Relationship] = ()
+    profiles: Mapping[TableRef, TableProfile] = field(default_factory=dict)
+
+    @property
+    def parent(self) -> str:
+        """The key, with its table."""
+        return column_name(self.evidence.parent, self.evidence.parent_columns)
+
+    def feature(self, name: str) -> float:
+        """Return a feature of the ranker by its name; 0 if the second pass skipped the candidate."""
+        if name in FEATURES:
+            return self.evidence.features[FEATURES.index(name)]
+        neighbours = self.evidence.neighbours
+        return neighbours[NEIGHBOUR_FEATURES.index(name)] if neighbours else 0.0
+
+    def profile(self, ref: TableRef, column: str) -> ColumnProfile | None:
+        """Return the profile of a column, if it is stored."""
+        table = self.profiles.get(ref)
+        return next((each for each in table.columns if each.name == column), None) if table else None
+
+
+def statements(subject: Subject) -> tuple[Statement, ...]:
+    """Return the evidence of a relationship in sentences."""
+    if subject.evidence.features:
+        topics: Sequence[Callable[[Subject], Iterator[Statement]]] = (
+            _names,
+            _key,
+            _matches,
+            _spread,
+            _columns,
+            _hints,
+            _of_view,
+        )
+    else:
+        of_columns = _of_composite if len(subject.evidence.parent_columns) > 1 else _of_branch
+        topics = (of_columns, _hints)
+    return tuple(statement for topic in topics for statement in topic(subject))
+
+
+def _names(subject: Subject) -> Iterator[Statement]:
+    column = subject.child.columns[0]
+    text, named = name_text(column, subject.evidence)
+    yield Statement("name", Bearing.FOR if named else Bearing.AGAINST, text)
+    best = subject.evidence.name_match.best
+    others = [each for each in subject.child.candidates if each.name_match.best >= best + CLEAR_DIFFERENCE]
+    if others:
+        better = max(others, key=lambda each: each.name_match.best)
+        fits = column_name(better.parent, better.parent_columns)
+        yield Statement("name", Bearing.AGAINST, f"The name fits another candidate better: `{fits}`.")
+    if subject.feature("self_reference"):
+        usual = subject.feature("self_word")
+        text = "The name is a usual one for a reference to another row of the same table."
+        text = text if usual else "The key is in the column's own table."
+        yield Statement("name", Bearing.FOR if usual else Bearing.AGAINST, text)
+    for kind, meaning in _WORDS.items():
+        found = sorted(words(kind) & set(tokens(column)))
+        if found and best < 0.75:
+            text = f"The word `{found[0]}` in the name usually means {meaning}, not a reference."
+            yield Statement("name", Bearing.AGAINST, text)
+
+
+def name_text(column: str, evidence: CandidateEvidence) -> tuple[str, bool]:
+    """Return what the name of a column says about a key, and whether that is in its favour."""
+    match, table, key = evidence.name_match, quoted(evidence.parent.name), evidence.parent_columns[0]
+    if match.key >= 0.85:
+        same = column.casefold() == key.casefold()
+        return ("The column has the same name as the key." if same else f"The name matches the key `{key}`."), True
+    if match.table >= 0.75:
+        return f"The name `{column}` matches the table `{table}`.", True
+    if match.best >= 0.4:
+        near = f"the key `{key}`" if match.key > match.table else f"the table `{table}`"
+        return f"The name `{column}` is similar to {near}.", True
+    if match.meaning:
+        return f"The name `{column}` may be another word for the table `{table}`.", True
+    return f"The name `{column}` gives no indication of `{table}`.", False
+
+
+def _matches(subject: Subject) -> Iterator[Statement]:
+    evidence, check, values = subject.evidence, subject.evidence.check, subject.evidence.values
+    if evidence.empty:
+        yield Statement("values", Bearing.NEUTRAL, _empty_text(subject))
+        return
+    if check is None or not check.rows:
+        yield Statement("values", Bearing.NEUTRAL, "The values could not be compared.")
+        return
+    yield _match_statement(subject, check)
+    if evidence.orphans:
+        examples = listing(f"{shown_value(value)} ({plural(rows, 'row')})" for value, rows in evidence.orphans)
+        sampled = "" if subject.child.complete else " in the sample"
+        yield Statement("values", Bearing.NEUTRAL, f"Values without a match{sampled}: {examples}.")
+    if values is not None and values.sentinel is not None:
+        rows = plural(values.sentinel_rows, "row") + ("" if subject.child.complete else " of the sample")
+        text = f"{shown_value(values.sentinel)} counts as no value ({rows}), because the key does not contain it."
+        yield Statement("values", Bearing.NEUTRAL, text)
+    nulls, rows_read = subject.child.nulls, subject.child.rows
+    if nulls:
+        yield Statement("values", Bearing.NEUTRAL, f"{share(nulls, rows_read)} of the rows have no value.")
+
+
+def _empty_text(subject: Subject) -> str:
+    child, evidence = subject.child, subject.evidence
+    without = "so no row can confirm or contradict the join"
+    if child.distinct:
+        table = f"`{quoted(evidence.parent.name)}`"
+        return (
+            f"The table {table} has no rows, {without}." if not evidence.key_rows else f"The key is empty, {without}."
+        )
+    if not child.rows:
+        return f"The table `{quoted(child.child.name)}` has no rows, {without}."
+    return f"All {child.rows:,} rows of the column are empty, {without}."
+
+
+def _match_statement(subject: Subject, check: Check, where: str = "") -> Statement:
+    scope = _scope(subject, check)
+    if not check.missing:
+        rows = "The only row" if check.rows == 1 else f"All {check.rows:,} rows"
+        verb = "has" if check.rows == 1 else "have"
+        text = f"{rows} with a value{where} {verb} a match in `{subject.parent}` ({scope})."
+        return Statement("values", Bearing.FOR, text)
+    part = share(check.missing, check.rows)
+    verb, values = "has" if check.missing == 1 else "have", subject.evidence.values
+    known = values is not None and (values.rows, values.missing) == (check.rows, check.missing)
+    lost = values.distinct - values.hits if values is not None and known else 0
+    different = f", with {'one value' if lost == 1 else f'{lost:,} different values'}," if lost else ""
+    text = f"{check.missing:,} of {check.rows:,} rows{where} ({part}){different} {verb} no match in `{subject.parent}`"
+    text += f" ({scope})."
+    bearing = Bearing.AGAINST if check.violations > 0.02 else Bearing.NEUTRAL
+    return Statement("values", bearing, text)
+
+
+def _scope(subject: Subject, check: Check) -> str:
+    """Return what was compared with the key: all rows, a sample of them, or some of its values."""
+    if check.exact:
+        return "all rows were checked"
+    values, distinct = subject.evidence.values, subject.child.distinct
+    if values is not None and values.distinct < distinct:
+        return f"{values.distinct} of the {distinct:,} different values were looked up"
+    return "only a sample was checked"
+
+
+def _spread(subject: Subject) -> Iterator[Statement]:
+    """Yield how the values lie among the keys, and how likely they are to match by chance."""
+    evidence, child = subject.evidence, subject.child
+    if evidence.empty or evidence.values is None:
+        return
+    few, count = child.distinct <= FEW_VALUES, child.distinct - (evidence.values.sentinel is not None)
+    text = f"The column has {'only ' if few else ''}{plural(count, 'different value')}{_range(subject)}"
+    yield Statement("values", Bearing.AGAINST if few else Bearing.NEUTRAL, text)
+    if subject.feature("child_unique") and child.distinct > 1:
+        text = "Every value of the column occurs once, so that each key has at most one row."
+        yield Statement("values", Bearing.NEUTRAL, text)
+    chance, number = subject.feature("chance"), not subject.feature("parent_text")
+    if number and subject.feature("parent_dense") and _is_number(subject):
+        text = "The keys are consecutive numbers, so that any numbers of this size would match."
+        yield Statement("values", Bearing.NEUTRAL, text)
+        if subject.feature("low_skew") > 0.5:
+            text = "The values crowd at the low end of the keys, as counts and ranks do."
+            yield Statement("values", Bearing.AGAINST, text)
+    elif chance >= 3:
+        yield Statement("values", Bearing.FOR, f"A match by chance is improbable (less than 1 in {_odds(chance)}).")
+    if evidence.rivals:
+        fitting = [
+            f"`{column_name(each.parent, each.parent_columns)}`"
+            for each in child.candidates
+            if each is not evidence and each.values is not None and each.check and each.check.violations <= 0.02
+        ]
+        text = f"The values also fit {plural(evidence.rivals, 'other key')}{_named_of(fitting, evidence.rivals)}."
+        yield Statement("values", Bearing.AGAINST, text)
+    else:
+        yield Statement("values", Bearing.FOR, "The values fit no other key that the column may refer to.")
+    if not subject.feature("same_type"):
+        text = "The column and the key have different types in the database."
+        yield Statement("values", Bearing.AGAINST, text)
+
+
+def _named_of(names: Sequence[str], count: int) -> str:
+    """Return which other keys contain the values; those that the column's name cannot mean are only counted."""
+    more = count - len(names)
+    if more <= 0:
+        return f": {listing(names, 3)}"
+    unlike = "whose name does not fit" if more == 1 else "whose names do not fit"
+    return f": {listing(names, 3)}, and {more} {unlike}" if names else f" {unlike}"
+
+
+def _is_number(subject: Subject) -> bool:
+    profile = subject.profile(subject.evidence.parent, subject.evidence.parent_columns[0])
+    return profile is None or profile.kind.value == Family.INTEGER.value
+
+
+def _range(subject: Subject) -> str:
+    """Return the size of the key, and the smallest and largest values of both columns if they may be shown."""
+    evidence = subject.evidence
+    key = evidence.parent_columns[0]
+    own, other = subject.profile(subject.child.child, subject.child.columns[0]), subject.profile(evidence.parent, key)
+    keys = max(evidence.key_rows, evidence.key_distinct)
+    verb, part = "covers" if subject.child.distinct == 1 else "cover", share(min(1.0, subject.feature("coverage")), 1)
+    covered = f", which {verb} {part} of the {keys:,} keys" if keys > 1 else "; the key has only 1"
+    if not evidence.values or not evidence.values.hits:
+        covered = f"; the key has {keys:,}"
+    whole = evidence.values is not None and not evidence.values.missing and evidence.values.sentinel is None
+    if whole and subject.child.distinct > 1 and not subject.feature("parent_text") and _is_number(subject):
+        covered += f", and span {share(min(1.0, subject.feature('span')), 1)} of their range"
+    if own is None or other is None or None in (own.minimum, own.maximum, other.minimum, other.maximum):
+        return f"{covered}."
+    ranges = (f"from {shown_value(each.minimum)} to {shown_value(each.maximum)}" for each in (own, other))
+    return "{}. Values range {}, keys {}.".format(covered, *ranges)
+
+
+def _odds(chance: float) -> str:
+    exponent = min(9, int(chance))
+    return {9: "a billion", 6: "a million"}.get(exponent) or f"{10**exponent:,}"
+
+
+def _key(subject: Subject) -> Iterator[Statement]:
+    evidence = subject.evidence
+    key = f"`{quoted(evidence.parent_columns[0])}`"
+    if subject.feature("owner") >= 0.9:
+        yield Statement("key", Bearing.FOR, f"{key} is named as the key of `{quoted(evidence.parent.name)}`.")
+    if subject.feature("owner") < 0.5:
+        yield Statement("key", Bearing.AGAINST, f"{key} is not named as the key of its table.")
+    if subject.feature("child_own_name") >= 0.75:
+        text = f"The column is itself named as the key of its own table `{quoted(subject.child.child.name)}`."
+        yield Statement("key", Bearing.AGAINST, text)
+
+
+def _of_view(subject: Subject) -> Iterator[Statement]:
+    if subject.child.is_view:
+        text = f"`{quoted(subject.child.child.name)}` is a view. ktx records joins of views only if it accepts them."
+        yield Statement("columns", Bearing.NEUTRAL, text)
+
+
+def _columns(subject: Subject) -> Iterator[Statement]:
+    """Yield what other columns of the database say: those with the same name, and those that refer to the key."""
+    found, column = subject.relationship, subject.child.columns[0]
+    own = (found.child, found.child_columns)
+    joins = [each for each in subject.known if (each.child, each.child_columns) != own]
+    named = [e for e in joins if len(e.child_columns) == 1 and e.child_columns[0].casefold() == column.casefold()]
+    to = (found.parent, found.parent_columns)
+    alike = [each for each in named if (each.parent, each.parent_columns) == to]
+    back = [each for each in named if (each.parent, each.parent_columns) == own]
+    elsewhere = [each for each in named if each not in alike and each not in back]
+    if back:
+        verb = "refers" if len(back) == 1 else "refer"
+        text = f"{plural(len(back), 'other column')} with this name {verb} to this column itself, as to a key: "
+        text += f"{listing((f'`{column_name(each.child, each.child_columns)}`' for each in back), 3)}."
+        yield Statement("columns", Bearing.AGAINST, text)
+    if alike:
+        shown = listing((f"`{column_name(each.child, each.child_columns)}`" for each in alike), 3)
+        others = plural(len(alike), "other column")
+        verb = "refers" if len(alike) == 1 else "refer"
+        text = f"{others} with this name {verb} to the same key: {shown}."
+        yield Statement("columns", Bearing.FOR, text)
+    if elsewhere:
+        keys = dict.fromkeys(f"`{column_name(each.parent, each.parent_columns)}`" for each in elsewhere)
+        verb = "refers" if len(elsewhere) == 1 else "refer"
+        others = plural(len(elsewhere), "other column")
+        text = f"{others} with this name {verb} to another key: {listing(keys, 3)}."
+        yield Statement("columns", Bearing.NEUTRAL if alike else Bearing.AGAINST, text)
+    further = [each for each in joins if (each.parent, each.parent_columns) == to and each not in alike]
+    if further:
+        shown = listing((f"`{column_name(each.child, each.child_columns)}`" for each in further), 3)
+        more = "further " if alike else "other "
+        verb = "refers" if len(further) == 1 else "refer"
+        text = f"{plural(len(further), more + 'column')} {verb} to this key: {shown}."
+        yield Statement("columns", Bearing.FOR, text)
+
+
+def _hints(subject: Subject) -> Iterator[Statement]:
+    for hint in sorted(set(subject.evidence.sources) - NO_HINTS):
+        text = HINT_TEXTS.get(hint, f"a hint of the kind `{hint}`")
+        if HINT_WEIGHTS.get(hint, 0.0) < 0:
+            yield Statement("hint", Bearing.AGAINST, f"The score counts {text}.")
+        else:
+            yield Statement("hint", Bearing.FOR, f"{text[:1].upper()}{text[1:]} also names this join.")
+    similar = subject.evidence.similar
+    counts = () if similar is None else ((similar.accepted, "accepted"), (similar.rejected, "rejected"))
+    for (count, decided), bearing in zip(counts, (Bearing.FOR, Bearing.AGAINST), strict=False):
+        if count:
+            verb = "similar join was" if count == 1 else "similar joins were"
+            yield Statement("hint", bearing, f"{count} {verb} {decided} by people.")
+    if subject.evidence.lineage is not None:
+        text = f"By the lineage of the dbt project, {subject.evidence.lineage}."
+        yield Statement("hint", Bearing.AGAINST, text)
+
+
+def _of_composite(subject: Subject) -> Iterator[Statement]:
+    evidence, check = subject.evidence, subject.evidence.check
+    pairs = list(zip(subject.child.columns, evidence.parent_columns, strict=True))
+    matched = listing((f"`{own}` to `{key}`" for own, key in pairs), len(pairs))
+    text = f"The names match the {len(pairs)} columns of the key of `{quoted(evidence.parent.name)}`: {matched}."
+    yield Statement("name", Bearing.FOR, text)
+    if check is None or not check.rows:
+        yield Statement("values", Bearing.NEUTRAL, "The combinations of values could not be compared.")
+    else:
+        yield _match_statement(subject, check, " in all of these columns")
+    if set(evidence.sources) <= NO_HINTS:
+        yield Statement("score", Bearing.NEUTRAL, _composite_score(evidence))
+
+
+def _composite_score(evidence: CandidateEvidence) -> str:
+    """Return why a join of several columns has its score, one of three fixed ones."""
+    if evidence.check is None or not evidence.check.rows:
+        why = "there are no rows to compare"
+    elif evidence.probability >= 0.97:
+        why = "the names alone determine the key, all rows match, and not by chance"
+    elif evidence.probability >= 0.9:
+        why = "either the names alone determine the key, or the rows match too well for chance"
+    else:
+        why = "the names alone do not determine the key, and the rows could also match by chance"
+    return f"The score of a join of several columns is fixed: {evidence.probability:g}, because {why}."
+
+
+def _of_branch(subject: Subject) -> Iterator[Statement]:
+    evidence = subject.evidence
+    column, value = evidence.condition or ("", "")
+    table, kind = quoted(evidence.parent.name), f"`{quoted(column)}`"
+    named = evidence.name_match.best > 0
+    text = f"The column refers to different tables: {kind} says to which. "
+    text += f"Its value `{value}` " + (f"names the table `{table}`." if named else f"does not name `{table}`.")
+    yield Statement("name", Bearing.FOR if named else Bearing.AGAINST, text)
+    if evidence.check is not None and evidence.check.rows:
+        yield _match_statement(subject, evidence.check, f" and {kind} = `{value}`")
+    if not named:
+        yield Statement("values", Bearing.FOR, "No other table contains these values.")
+    others = [each for each in subject.child.candidates if each.condition is not None and each is not evidence]
+    for other in others:
+        key = column_name(other.parent, other.parent_columns)
+        text = f"With {kind} = `{other.condition[1] if other.condition else ''}`, the column refers to `{key}`."
+        yield Statement("columns", Bearing.NEUTRAL, text)
+    text = "The score is 0.95 if the value names the table, 0.8 if only other values name theirs, and 0.5 otherwise."
+    yield Statement("score", Bearing.NEUTRAL, text)
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp(Record):
+    """Another key that the column may refer to, and why the scan preferred the chosen one."""
+
+    key: str
+    probability: float
+    name: str
+    values: str
+    why: str
+
+    json_keys = ("key", "score=rounded", "name", "values", "why")
+
+    @property
+    def rounded(self) -> float:
+        """The probability as in lists."""
+        return round(self.probability, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Record):
+    """A condition under which the decision would be different, or would not be although one may think so.
+
+    `probability` and `status` are those under the condition, or None if a scan cannot decide it.
+    """
+
+    condition: str
+    text: str
+    probability: float | None = None
+    status: Status | None = None
+
+    json_keys = ("condition", "text", "score=rounded", "status")
+
+    @property
+    def rounded(self) -> float | None:
+        """The probability as in lists."""
+        return None if self.probability is None else round(self.probability, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What the evidence says. `steps`: the score after each kind of evidence. `doubts`: why a person has to decide."""
+
+    statements: tuple[Statement, ...] = ()
+    steps: tuple[Step, ...] = ()
+    runners_up: tuple[RunnerUp, ...] = ()
+    changes: tuple[Change, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+_DOUBTS: Final[Mapping[Doubt, str]] = {
+    Doubt.NOT_CHECKED: "the time limit of the scan was reached before the values were checked",
+    Doubt.NO_PARENT_ROWS: "the table of the key has no rows yet, so no row can confirm the join",
+    Doubt.DATE_KEY: "a calendar contains every date, and the column that this date would refer to is not the most "
+    "likely key of its table",
+    Doubt.FEW_VALUES: "the name gives no indication, and one or two values fit many keys",
+    Doubt.LINEAGE: "the lineage of the dbt project speaks against it",
+    Doubt.OWN_NUMBER: "the column is named as the number of its own table, and few or consecutive numbers are in "
+    "every larger key",
+}
+
+_RULES: Final[Mapping[Rule, str]] = {
+    Rule.OWN_SCHEMA: "of tables with the same name, ktx prefers the one in the schema of the column's table",
+    Rule.ORIGINAL: "both keys are similarly likely, and ktx prefers the table to which the key originally belongs",
+    Rule.NEAREST: "both keys are similarly likely, and ktx prefers the nearer table, which itself refers to the other",
+}
+
+MOST_RUNNERS_UP: Final = 3
+
+SMALL_EFFECT: Final = 0.03
+"""A kind of evidence that changes the score by less does not explain why one key is preferred to another."""
+
+LARGE_EFFECT: Final = 0.1
+"""A condition that changes the score by less, and not the status, is not worth a sentence."""
+
+
+def explain(subject: Subject) -> Explained:
+    """Return what the evidence of a scan says about a relationship."""
+    evidence = subject.evidence
+    doubts = tuple(_DOUBTS[each] for each in _doubts(evidence))
+    found = Explained(statements(subject), runners_up=_runners_up(subject), doubts=doubts)
+    if not evidence.features:
+        return replace(found, changes=tuple(_orphan_change(subject, None)))
+    scorer = Scorer(evidence, subject.child.thresholds, load_ranker())
+    if not scorer.is_current:
+        return found
+    # A relationship that cannot win its column, whatever its score, has no conditions.
+    kinds = () if evidence.barred else (_name_changes, _value_changes, _hint_changes, _rival_change)
+    changes = [change for kind in kinds for change in kind(subject, scorer)]
+    return replace(found, steps=tuple(scorer.steps()), changes=tuple(changes))
+
+
+def _runners_up(subject: Subject) -> tuple[RunnerUp, ...]:
+    """Return the other candidates of the column, most probable first."""
+    own = subject.evidence
+    key = (own.parent, own.parent_columns)
+    others = [e for e in subject.child.candidates if (e.parent, e.parent_columns) != key and e.condition is None]
+    return tuple(
+        RunnerUp(
+            column_name(each.parent, each.parent_columns),
+            each.probability,
+            name_text(subject.child.columns[0], each)[0],
+            _values_text(each),
+            _why(subject, each),
+        )
+        for each in others[:MOST_RUNNERS_UP]
+    )
+
+
+def _values_text(candidate: CandidateEvidence) -> str:
+    check = candidate.check
+    if check is None or not check.rows:
+        return "no values to compare"
+    if not check.missing:
+        return "all rows match"
+    return f"{share(check.missing, check.rows)} of rows do not match"
+
+
+def _why(subject: Subject, other: CandidateEvidence) -> str:
+    """Return why the other candidate was not chosen, or why it was, if the explained one was not."""
+    own, child = subject.evidence, subject.child
+    if own.condition is not None:
+        return "the tables named by the other column explain all values"
+    chosen = own.lost is not None and other.lost is None
+    better, worse = (other, own) if chosen else (own, other)
+    why = worse.lost if worse.barred else None
+    if why is None and child.rule is not None and worse.probability > better.probability - LARGE_EFFECT:
+        why = _RULES[child.rule]
+    if why is not None:
+        why = why.rstrip(".")
+        return f"chosen: {why}" if chosen else why
+    reasons = [each[0 if chosen else 1] for each in _differences(better, worse, child.thresholds)]
+    if chosen:
+        return f"chosen: {' and '.join(reasons) or 'it has the higher score'}"
+    return " and ".join(reasons) or "it has the lower score"
+
+
+_GROUPS: Final[Mapping[str, tuple[frozenset[str], str, str]]] = {
+    "names": (NAMES, "the name of its table fits better", "the name of its table fits less"),
+    "key": (KEYS, "it is more plausible as a key", "it is less plausible as a key"),
+    "columns": (COLUMNS, "other columns speak for it", "other columns speak for the chosen key"),
+    "values": (VALUES, "the values fit it more narrowly", "the values fit it less narrowly"),
+}
+"""Group of features -> its features, and what it means if it is in favour of a candidate, or against it."""
+
+
+def _differences(better: CandidateEvidence, worse: CandidateEvidence, thresholds: Thresholds) -> list[tuple[str, str]]:
+    """Return by which evidence one candidate is better than another: said of the better, and of the worse one."""
+    found = []
+    if better.name_match.best >= worse.name_match.best + CLEAR_DIFFERENCE:
+        found.append(("the name fits it better", "the name fits it less"))
+    missing = [1.0 if each.check is None else each.check.violations for each in (better, worse)]
+    if missing[1] > missing[0] + 0.005:
+        found.append(("more rows match", "fewer rows match"))
+    if set(better.sources) - NO_HINTS - set(worse.sources):
+        found.append(("a hint names it", "no hint names it"))
+    if found or not better.features or not worse.features:
+        return found
+    scorer = Scorer(worse, thresholds, load_ranker())
+    if not scorer.is_current:
+        return []
+    others = dict(zip((*FEATURES, *NEIGHBOUR_FEATURES), (*better.features, *better.neighbours), strict=False))
+    gains = {
+        name: scorer.probability({each: others[each] for each in features if each in others}) - worse.probability
+        for name, (features, _, _) in _GROUPS.items()
+    }
+    largest = max(gains, key=lambda name: gains[name])
+    return [_GROUPS[largest][1:]] if gains[largest] >= SMALL_EFFECT else []
+
+
+def _name_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
+    match = subject.evidence.name_match
+    if match.best or match.meaning:
+        better = sum(e.name_match.best > 0 for e in subject.child.candidates if e is not subject.evidence)
+        yield _changed(subject, "no_name", "If the name gave no indication", scorer.without_name(better))
+    if subject.feature("namesakes"):
+        yield from _if_relevant(subject, "no_namesakes", "If no other column had this name", scorer.without_namesakes())
+
+
+def _value_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
+    status = scorer.outcome().status
+    yield from _orphan_change(subject, scorer)
+    if status is Status.ACCEPTED:
+        return
+    if subject.evidence.check is not None and subject.evidence.check.missing:
+        outcome = scorer.with_all_matches()
+        yield _changed(subject, "all_match", "If every row had a match", outcome)
+    if subject.evidence.empty:
+        yield from _rows_change(subject, scorer)
+    elif subject.evidence.rivals:
+        yield from _if_relevant(subject, "no_rivals", "If no other key contained the values", scorer.without_rivals())
+
+
+def _rows_change(subject: Subject, scorer: Scorer) -> Iterator[Change]:
+    """Yield what a join without rows is waiting for."""
+    if subject.relationship.status is not Status.REVIEW:
+        return
+    text = "As soon as there are values, the next scan compares them and decides; until then, only a person can."
+    yield Change("rows", text)
+    if scorer.probability() >= subject.child.thresholds.accept_threshold and not _doubts(subject.evidence):
+        text = "With `scan.relationships.validationRequiredForManifest: false`, ktx would accept it without rows."
+        yield Change("no_validation", text, scorer.probability(), Status.ACCEPTED)
+
+
+def _orphan_change(subject: Subject, scorer: Scorer | None) -> Iterator[Change]:
+    """Yield with how many orphans an accepted relationship would need review, and with how many one would not."""
+    check = subject.evidence.check
+    if check is None or not check.rows:
+        return
+    now = f"now {share(check.missing, check.rows)}"
+    most = MAX_VIOLATIONS if scorer is None else scorer.tolerated_orphans()
+    if subject.relationship.status is Status.ACCEPTED:
+        condition = (
+            f"if more than {share(most, 1)} of the rows had no match" if most else "as soon as rows had no match"
+        )
+        text = f"The join would need review {condition} ({now})."
+        yield Change("orphans", text, status=Status.REVIEW)
+    elif check.violations > MAX_VIOLATIONS and most:
+        limit = share(most, 1)
+        yield Change("orphans", f"For a scan to accept it, at most {limit} of the rows may have no match ({now}).")
+
+
+def _hint_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
+    if scorer.hints:
+        named = " and ".join(HINT_TEXTS.get(each, each) for each in sorted(scorer.hints))
+        yield _changed(subject, "no_hints", f"Without {named}", scorer.without_hints())
+    is_likely = scorer.probability() >= subject.child.thresholds.accept_threshold
+    liftable = set(_doubts(subject.evidence)) & VAGUE
+    if subject.evidence.empty or (is_likely and not liftable and subject.evidence.lost is None):
+        return
+    for hint in dict.fromkeys([scorer.needed_hint(), "dbt"]):
+        if hint is not None and hint not in scorer.hints:
+            what = f"With {HINT_TEXTS.get(hint, hint)}"
+            yield _changed(subject, f"with_{hint}", what, scorer.with_hint(hint))
+
+
+def _rival_change(subject: Subject, scorer: Scorer) -> Iterator[Change]:
+    """Yield which key would be next if the chosen one did not exist."""
+    own, child = subject.evidence, subject.child
+    others = [e for e in child.candidates if e is not own and e.condition is None and not e.barred]
+    if own.lost is not None or not others:
+        return
+    second = max(others, key=lambda each: each.probability)
+    if second.probability < LEAST_PROBABILITY:
+        return
+    status = status_of(second.probability, second.check, scorer.thresholds, empty=not second.key_distinct)
+    name = column_name(second.parent, second.parent_columns)
+    text = f"Without this key, `{name}` would be next, with {second.probability:.3f}: {_STATUS_TEXTS[status]}."
+    yield Change("without_key", text, second.probability, status)
+
+
+def _if_relevant(subject: Subject, condition: str, what: str, outcome: Outcome) -> Iterator[Change]:
+    """Yield a change if it has a large effect on the score, or changes the status."""
+    effect = abs(outcome.probability - subject.evidence.probability)
+    if effect >= LARGE_EFFECT or outcome.status is not subject.relationship.status:
+        yield _changed(subject, condition, what, outcome)
+
+
+_STATUS_TEXTS: Final[Mapping[Status, str]] = {
+    Status.ACCEPTED: "accepted",
+    Status.REVIEW: "to review",
+    Status.REJECTED: "rejected",
+}
+
+
+def _changed(subject: Subject, condition: str, what: str, outcome: Outcome) -> Change:
+    scored = f"{what}, the score would be {outcome.probability:.3f}"
+    winner = _winner(subject.child, subject.evidence)
+    if winner is None or outcome.status is Status.REJECTED:
+        return Change(condition, f"{scored}: {_STATUS_TEXTS[outcome.status]}.", outcome.probability, outcome.status)
+    name = column_name(winner.parent, winner.parent_columns)
+    if outcome.probability <= winner.probability:
+        text = f"{scored}, which is still less than that of `{name}`."
+        return Change(condition, text, outcome.probability, Status.REJECTED)
+    text = f"{scored}, more than that of `{name}`: {_STATUS_TEXTS[outcome.status]}."
+    return Change(condition, text, outcome.probability, outcome.status)
+
+
+def _winner(child: ChildEvidence, evidence: CandidateEvidence) -> CandidateEvidence | None:
+    """Return the candidate that was chosen instead of another, or None if that one was chosen."""
+    if evidence.lost is None:
+        return None
+    return next((each for each in child.candidates if each.lost is None and each.condition is None), None)
+
+
+def scan_decision(found: Relationship, child: ChildEvidence | None, evidence: CandidateEvidence | None) -> str:
+    """Return the decision of the scan about a relationship, and what it depends on, in a sentence."""
+    if child is None or evidence is None:
+        return f"{_SCAN_TEXTS[found.status]} (score {found.probability:g}). {found.reason}"
+    limits, score = child.thresholds, f"{found.probability:g}"
+    least, most = f"{limits.review_threshold:g}", f"{limits.accept_threshold:g}"
+    if found.status is Status.ACCEPTED:
+        return f"The scan accepted it: the score is {score}, and {most} is enough."
+    if found.status is Status.REJECTED:
+        if evidence.probability < limits.review_threshold:
+            return f"The scan rejected it: the score is {score}, and review requires {least}."
+        return f"The scan rejected it although the score is {score}: {_lost_text(child, evidence) or found.reason}"
+    if evidence.probability < limits.review_threshold:
+        return f"The scan left it to review: the score is only {score}, but no row can contradict it."
+    if evidence.probability < limits.accept_threshold:
+        unconfirmed = ", and no row can confirm it" if evidence.empty else ""
+        return f"The scan left it to review: the score is {score}, acceptance requires {most}{unconfirmed}."
+    return f"The scan left it to review although the score is {score}: {_review_reason(evidence)}."
+
+
+def _doubts(evidence: CandidateEvidence) -> tuple[Doubt, ...]:
+    return effective_doubts(evidence.doubts, evidence.probability)
+
+
+def _review_reason(evidence: CandidateEvidence) -> str:
+    if doubts := _doubts(evidence):
+        return "; ".join(_DOUBTS[each] for each in doubts)
+    if evidence.check is None:
+        return "no row can confirm it" if evidence.empty else "the values could not be compared"
+    missing = share(evidence.check.missing, evidence.check.rows)
+    return f"{missing} of the rows have no match, and at most {share(MAX_VIOLATIONS, 1)} are tolerated"
+
+
+_SCAN_TEXTS: Final[Mapping[Status, str]] = {
+    Status.ACCEPTED: "The scan accepted it",
+    Status.REVIEW: "The scan left it to review",
+    Status.REJECTED: "The scan rejected it",
+}
+
+
+def _lost_text(child: ChildEvidence, evidence: CandidateEvidence) -> str | None:
+    """Return why another candidate of the column was chosen, or None if none was."""
+    if evidence.lost is None or evidence.barred:
+        return evidence.lost
+    chosen = _winner(child, evidence)
+    if chosen is None:
+        return evidence.lost
+    name, score = column_name(chosen.parent, chosen.parent_columns), round(chosen.probability, 3)
+    return f"a column refers to one key, and `{name}` is preferred ({score:g})."

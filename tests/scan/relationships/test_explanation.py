@@ -1,0 +1,288 @@
+"""Explanations: what the evidence says, the score after each kind of it, the rivals, and what would change."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ktx_cli.scan.relationships.evidence import ORPHAN_SHARES, CandidateEvidence, ChildEvidence, Scorer
+from ktx_cli.scan.relationships.explanation import Bearing, Explained, Subject, explain, scan_decision, share
+from ktx_cli.scan.relationships.ranker import FEATURES, load_ranker
+from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, Status
+from tests.scan.relationships.conftest import Answer, Shop
+
+COUNTRIES = ("DE", "FR", "US", "GB", "IT", "ES", "NL", "BE", "AT", "CH")
+
+
+def insert(table: str, rows: Iterable[Sequence[Any]]) -> str:
+    listed = ("(" + ", ".join("NULL" if v is None else repr(v) for v in row) + ")" for row in rows)
+    return f"INSERT INTO {table} VALUES " + ", ".join(listed)
+
+
+def statements() -> list[str]:
+    chance = random.Random(5)
+    people = [(n, chance.choice(COUNTRIES) if n % 7 else "XX") for n in range(1, 301)]
+    owned = [("customer", 300) if n % 2 else ("supplier", 40) for n in range(1, 401)]
+    lines = [(order, line) for order in range(1000, 1300) for line in (1, 2, 3)]
+    return [
+        "CREATE TABLE customers (id INTEGER, country_code TEXT)",
+        "CREATE TABLE suppliers (id INTEGER, name TEXT)",
+        "CREATE TABLE countries (code TEXT, name TEXT)",
+        "CREATE TABLE comments (id INTEGER, owner_type TEXT, owner_id INTEGER)",
+        "CREATE TABLE orders (id INTEGER, customer_id INTEGER, coupon_id INTEGER)",
+        "CREATE TABLE coupons (id INTEGER, label TEXT)",
+        "CREATE TABLE order_lines (order_id INTEGER, line_no INTEGER)",
+        "CREATE TABLE shipments (id INTEGER, order_id INTEGER, line_no INTEGER)",
+        "CREATE TABLE returns (id INTEGER, customer_id INTEGER)",
+        "CREATE VIEW order_view AS SELECT customer_id, id AS number FROM orders",
+        insert("customers", people),
+        insert("suppliers", ((n, f"supplier {n}") for n in range(1, 41))),
+        insert("countries", ((code, f"land {code}") for code in COUNTRIES)),
+        insert("comments", ((n, kind, chance.randint(1, most)) for n, (kind, most) in enumerate(owned, 1))),
+        insert("orders", ((999 + n, chance.randint(1, 300) if n % 25 else 999, None) for n in range(1, 301))),
+        insert("coupons", ((n, f"coupon {n}") for n in range(1, 11))),
+        insert("order_lines", lines),
+        insert("shipments", ((n, *line) for n, line in enumerate(chance.sample(lines, 250), 1))),
+        insert("returns", ((n, chance.randint(1, 300)) for n in range(1, 101))),
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Answer:
+    return Shop(tmp_path_factory.mktemp("shop")).search(statements())
+
+
+def subject(found: Answer, name: str) -> Subject:
+    relationship = found.inferred(name)
+    child, evidence = evidence_of(found, relationship)
+    return Subject(relationship, child, evidence, found.found.accepted())
+
+
+def evidence_of(found: Answer, relationship: Relationship) -> tuple[ChildEvidence, CandidateEvidence]:
+    ends = (relationship.child, relationship.child_columns)
+    child = next(each for each in found.found.evidence or () if (each.child, each.columns) == ends)
+    evidence = child.candidate(relationship.parent, relationship.parent_columns, relationship.condition)
+    assert evidence is not None
+    return child, evidence
+
+
+def texts(explained: Explained, bearing: Bearing) -> str:
+    return " ".join(each.text for each in explained.statements if each.bearing is bearing)
+
+
+def test_every_recorded_relationship_has_evidence_that_survives_storage(found: Answer) -> None:
+    recorded = RelationshipRecord(relationships=found.found.relationships).recorded()
+    assert len(recorded) >= 8
+    for relationship in recorded:
+        child, evidence = evidence_of(found, relationship)
+        assert round(evidence.probability, 3) == relationship.probability
+        assert ChildEvidence.from_json(child.child, child.columns, child.to_json()) == child
+
+
+def test_scoring_again_gives_the_probability_of_the_scan(found: Answer) -> None:
+    scored = [each for child in found.found.evidence or () for each in child.candidates if each.features]
+    assert len(scored) >= 6
+    for each in scored:
+        assert Scorer(each, (found.found.evidence or ())[0].thresholds, load_ranker()).is_current
+
+
+def test_evidence_of_another_ranker_gives_no_conditions(found: Answer) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    old = replace(now, evidence=replace(now.evidence, probability=now.evidence.probability - 0.01))
+    assert explain(now).changes and explain(now).steps
+    assert explain(old).statements[0] == explain(now).statements[0]
+    assert (explain(old).changes, explain(old).steps) == ((), ())
+
+
+CASES = [
+    pytest.param(
+        "orders(customer_id) -> customers(id)",
+        Status.ACCEPTED,
+        [
+            "The name `customer_id` matches the table `customers`.",
+            "All 288 rows with a value have a match in `customers.id` (all rows were checked).",
+            "2 other columns with this name refer to the same key: `order_view.customer_id`, `returns.customer_id`.",
+        ],
+        [],
+        ["`999` counts as no value (12 rows), because the key does not contain it.", "consecutive numbers"],
+        id="accepted, with a sentinel",
+    ),
+    pytest.param(
+        "customers(country_code) -> countries(code)",
+        Status.REVIEW,
+        ["The name `country_code` matches the table `countries`.", "A match by chance is improbable"],
+        ["42 of 300 rows (14%), with one value, have no match in `countries.code` (all rows were checked)."],
+        ["Values without a match: `XX` (42 rows)."],
+        id="orphans",
+    ),
+    pytest.param(
+        "orders(coupon_id) -> coupons(id)",
+        Status.REVIEW,
+        ["The name `coupon_id` matches the table `coupons`."],
+        [],
+        ["All 300 rows of the column are empty, so no row can confirm or contradict the join."],
+        id="no values",
+    ),
+    pytest.param(
+        "comments(owner_id) -> customers(id) if owner_type = customer",
+        Status.ACCEPTED,
+        [
+            "Its value `customer` names the table `customers`.",
+            "All 200 rows with a value and `owner_type` = `customer`",
+        ],
+        [],
+        ["With `owner_type` = `supplier`, the column refers to `suppliers.id`."],
+        id="polymorphic",
+    ),
+    pytest.param(
+        "shipments(order_id, line_no) -> order_lines(order_id, line_no)",
+        None,
+        ["`order_id` to `order_id`, `line_no` to `line_no`.", "All 250 rows with a value in all of these columns"],
+        [],
+        ["The score of a join of several columns is fixed"],
+        id="composite",
+    ),
+    pytest.param(
+        "order_view(customer_id) -> customers(id)",
+        Status.ACCEPTED,
+        ["The name `customer_id` matches the table `customers`."],
+        [],
+        ["`order_view` is a view."],
+        id="view",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "status", "good", "bad", "other"), CASES)
+def test_the_evidence_in_sentences(
+    found: Answer, name: str, status: Status | None, good: list[str], bad: list[str], other: list[str]
+) -> None:
+    explained_of = subject(found, name)
+    explained = explain(explained_of)
+    assert status in (None, explained_of.relationship.status)
+    for bearing, wanted in ((Bearing.FOR, good), (Bearing.AGAINST, bad), (Bearing.NEUTRAL, other)):
+        for text in wanted:
+            assert text in texts(explained, bearing)
+
+
+def test_the_score_is_explained_step_by_step(found: Answer) -> None:
+    full = explain(subject(found, "orders(customer_id) -> customers(id)"))
+    assert [each.evidence for each in full.steps] == ["names", "values", "columns"]
+    assert full.steps[-1].rounded == found.inferred("orders(customer_id) -> customers(id)").probability
+    assert [each.evidence for each in explain(subject(found, "orders(coupon_id) -> coupons(id)")).steps] == ["names"]
+
+
+def test_a_condition_is_computed_and_not_boilerplate(found: Answer) -> None:
+    of_orders = subject(found, "orders(customer_id) -> customers(id)")
+    scorer = Scorer(of_orders.evidence, of_orders.child.thresholds, load_ranker())
+    changes = {each.condition: each for each in explain(of_orders).changes}
+    assert changes["no_name"].probability == scorer.without_name(0).probability < of_orders.evidence.probability
+    most = scorer.tolerated_orphans()
+    assert most in ORPHAN_SHARES and f"more than {share(most, 1)} of the rows" in changes["orphans"].text
+    assert scorer.probability({"violations": most}) >= scorer.thresholds.accept_threshold
+
+
+def test_what_orphans_prevent_no_hint_repairs(found: Answer) -> None:
+    changes = {
+        each.condition: each for each in explain(subject(found, "customers(country_code) -> countries(code)")).changes
+    }
+    assert "at most 8% of the rows may have no match (now 14%)" in changes["orphans"].text
+    assert changes["all_match"].status is Status.ACCEPTED
+    assert not any(condition.startswith("with_") for condition in changes)
+
+
+def test_a_join_without_rows_says_what_it_waits_for(found: Answer) -> None:
+    changes = {each.condition for each in explain(subject(found, "orders(coupon_id) -> coupons(id)")).changes}
+    assert {"rows", "no_validation"} <= changes and "with_dbt" not in changes
+
+
+def test_a_hint_that_would_be_enough_is_named(shop: Shop) -> None:
+    chance = random.Random(2)
+    found = shop.search(
+        [
+            "CREATE TABLE staff (id INTEGER, title TEXT)",
+            "CREATE TABLE rooms (id INTEGER, title TEXT)",
+            "CREATE TABLE visits (id INTEGER, x INTEGER)",
+            insert("staff", ((n, f"title {n}") for n in range(1, 41))),
+            insert("rooms", ((n, f"room {n}") for n in range(1, 60))),
+            insert("visits", ((n + 500, chance.randint(1, 40)) for n in range(300))),
+        ],
+        reviewThreshold=0,
+    )
+    weak = [each for each in found.found.relationships if each.child_columns == ("x",)]
+    assert weak and all(each.status is not Status.ACCEPTED for each in weak)
+    explained_of = subject(found, found.name_of(max(weak, key=lambda each: each.probability)))
+    scorer = Scorer(explained_of.evidence, explained_of.child.thresholds, load_ranker())
+    needed = scorer.needed_hint()
+    changes = {each.condition: each for each in explain(explained_of).changes}
+    assert changes["with_dbt"].probability == scorer.with_hint("dbt").probability > explained_of.evidence.probability
+    if needed is not None:
+        assert changes[f"with_{needed}"].status is Status.ACCEPTED
+    assert "The name `x` gives no indication of" in texts(explain(explained_of), Bearing.AGAINST)
+
+
+def test_the_rivals_and_why_they_lost(shop: Shop) -> None:
+    chance = random.Random(3)
+    found = shop.search(
+        [
+            "CREATE TABLE film (film_id INTEGER, title TEXT)",
+            "CREATE TABLE film_details (film_id INTEGER, plot TEXT)",
+            "CREATE TABLE inventory (inventory_id INTEGER, film_id INTEGER)",
+            insert("film", ((n, f"title {n}") for n in range(1, 201))),
+            insert("film_details", ((n, f"plot {n}") for n in range(1, 201))),
+            insert("inventory", ((n + 900, chance.randint(1, 200)) for n in range(600))),
+        ],
+        reviewThreshold=0,
+    )
+    chosen, other = (f"inventory(film_id) -> {name}(film_id)" for name in ("film", "film_details"))
+    (rival, *_) = explain(subject(found, chosen)).runners_up
+    assert (rival.key, rival.values) == ("film_details.film_id", "all rows match")
+    assert rival.why in ("the name of its table fits less", "the name fits it less")
+    lost = explain(subject(found, other))
+    assert lost.runners_up[0].key == "film.film_id" and lost.runners_up[0].why.startswith("chosen: ")
+    relationship = found.inferred(other)
+    decision = scan_decision(relationship, *evidence_of(found, relationship))
+    assert decision.startswith("The scan rejected it") and "`film.film_id` is preferred" in decision
+    assert all(each.status is not Status.ACCEPTED for each in lost.changes if each.condition != "with_dbt")
+
+
+def test_a_personal_column_keeps_no_examples(shop: Shop) -> None:
+    mails = [f"person{n}@example.com" for n in range(60)]
+    found = shop.search(
+        [
+            "CREATE TABLE members (email TEXT, joined INTEGER)",
+            "CREATE TABLE letters (id INTEGER, member_email TEXT)",
+            insert("members", ((mail, n) for n, mail in enumerate(mails))),
+            insert("letters", ((n, mails[n % 60] if n % 20 else "gone@example.com") for n in range(200))),
+        ]
+    )
+    for child in found.found.evidence or ():
+        assert "@" not in child.to_json()
+    _, evidence = evidence_of(found, found.inferred("letters(member_email) -> members(email)"))
+    assert evidence.check is not None and evidence.check.missing == 10 and evidence.orphans == ()
+
+
+def test_without_values_there_are_no_examples(found: Answer) -> None:
+    child, evidence = evidence_of(found, found.inferred("customers(country_code) -> countries(code)"))
+    assert evidence.orphans == (("XX", 42),)
+    assert "XX" not in child.without_values().to_json()
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown"),
+    [
+        (0, 10, "0%"), (10, 10, "100%"), (1, 8, "12.5%"), (9999, 10_000, "99.9%"), (1, 5000, "less than 0.1%"),
+        (1, 0, "0%"),
+    ],
+)  # fmt: skip
+def test_shares_are_never_rounded_to_all_or_nothing(part: int, whole: int, shown: str) -> None:
+    assert share(part, whole) == shown
+
+
+def test_a_feature_is_found_by_its_name(found: Answer) -> None:
+    explained_of = subject(found, "orders(customer_id) -> customers(id)")
+    assert explained_of.feature("name_table") == explained_of.evidence.features[FEATURES.index("name_table")] > 0.7
