@@ -18,10 +18,10 @@ _THINGS = listed("account branch channel contract cohort device driver event ite
 _MEASURES = listed("amount count ratio score flag label note rank span total")
 
 
-def write_scale(folder: Path, seed: int, count: int = TABLES) -> Truth:
+def write_scale(folder: Path, seed: int, count: int = TABLES, width: int = COLUMNS) -> Truth:
     """Write the fixture into `folder`; dimensions come first, every other table refers to some of them.
 
-    `count`: another number of tables, with as many dimensions and links a table.
+    `count`: another number of tables, with as many dimensions and links a table. `width`: of columns.
     """
     dice = Dice(seed, "scale")
     tables = _table_names(dice, count)
@@ -31,11 +31,11 @@ def write_scale(folder: Path, seed: int, count: int = TABLES) -> Truth:
     with closing(new_database(folder / DATA_FILE)) as connection:
         for number, (table, key) in enumerate(tables):
             references = [tables[parent] for parent in parents[number]]
-            columns = _columns(dice, key, [name for _, name in references])
+            columns = _columns(dice, key, [name for _, name in references], width)
             typed = ", ".join(f"{quoted(c)} {'INTEGER' if c.endswith('_key') else 'TEXT'}" for c in columns)
             connection.execute(f"CREATE TABLE {quoted(table)} ({typed})")
             rows = [_row(dice, columns, len(references), row) for row in range(ROWS)]
-            connection.executemany(f"INSERT INTO {quoted(table)} VALUES ({', '.join('?' * COLUMNS)})", rows)
+            connection.executemany(f"INSERT INTO {quoted(table)} VALUES ({', '.join('?' * width)})", rows)
             links += [Reference(table, (name,), parent, (name,)) for parent, name in references]
         connection.commit()
     keys = tuple(PrimaryKey(table, (key,)) for table, key in tables)
@@ -46,7 +46,8 @@ def write_scale(folder: Path, seed: int, count: int = TABLES) -> Truth:
 
 def _table_names(dice: Dice, count: int) -> list[tuple[str, str]]:
     """Return (table, its key) of all tables, the dimensions first."""
-    words = [f"{area}_{thing}_{number}" for area in _AREAS for thing in _THINGS for number in range(1, 4)]
+    numbers = range(1, max(3, 1 + count // (len(_AREAS) * len(_THINGS))) + 1)
+    words = [f"{area}_{thing}_{number}" for area in _AREAS for thing in _THINGS for number in numbers]
     chosen = dice.sample(words, count)
     layers = ["dim" if number < count // _FOURTH else "fct" for number in range(count)]
     return [(f"{layer}_{word}", f"{word}_key") for layer, word in zip(layers, chosen, strict=True)]
@@ -61,9 +62,9 @@ def _parents(dice: Dice, count: int) -> list[list[int]]:
     return [dice.sample(range(dimensions), min(each, dimensions)) for each in counts]
 
 
-def _columns(dice: Dice, key: str, references: list[str]) -> list[str]:
+def _columns(dice: Dice, key: str, references: list[str], width: int) -> list[str]:
     names = [f"{word}_{number}" for number in range(1, 6) for word in _MEASURES]
-    return [key, *references, *dice.sample(names, COLUMNS - 1 - len(references))]
+    return [key, *references, *dice.sample(names, width - 1 - len(references))]
 
 
 def _row(dice: Dice, columns: list[str], references: int, row: int) -> list[object]:

@@ -53,6 +53,12 @@ START_OF_CONTEXT = 0.85
 ORDER_MATCH = 0.85
 """The match of `entity0` in the table `link_artist_work` with the table `artist`."""
 
+_START = 3
+"""The number of first letters that two names of several words without separators share if they are alike."""
+
+MOST_COMPARED = 60
+"""The maximum number of tables with a word of a name that are all compared with it."""
+
 MOST_TABLES = 12
 """The maximum number of tables that one name may refer to."""
 
@@ -84,8 +90,10 @@ class NameIndex:
         for table in tables:
             for word in {*table.words, "".join(table.words), "".join(each[:1] for each in table.words)} - {""}:
                 self._by_word[word].add(table.number)
+        self._by_start: dict[str, list[str]] = defaultdict(list)
         for word in self._by_word:
             self._by_letter[word[0]].append(word)
+            self._by_start[word[:_START]].append(word)
         self._by_name: dict[str, list[int]] = defaultdict(list)
         self._whole: dict[str, int] = {}
         for table in tables:
@@ -215,12 +223,28 @@ class NameIndex:
     def _find(self, base: tuple[str, ...]) -> dict[int, float]:
         if not base:
             return {}
-        numbers: set[int] = set()
-        for word in {*base, "".join(base)}:
-            numbers |= self._matching(word)
+        shared: Counter[int] = Counter()
+        for word in set(base):
+            shared.update(self._matching(word))
+        if len(base) > 1:
+            shared.update(self._run_together("".join(base)))
+        numbers = shared.keys() if len(shared) <= MOST_COMPARED else self._with_most_words(shared)
         scores = {number: _alike_table(base, self._tables[number]) for number in numbers}
         kept = sorted((each for each in scores.items() if each[1] >= MIN_MATCH), key=lambda each: (-each[1], each[0]))
         return dict(kept[:MOST_TABLES])
+
+    def _with_most_words(self, shared: Counter[int]) -> list[int]:
+        """Return the tables that share most words with a name, and those whose words are all in it.
+
+        There are at least `MOST_TABLES` of them, and only these can be among the best matches.
+        """
+        least = sorted(shared.values(), reverse=True)[MOST_TABLES - 1]
+        return [number for number, count in shared.items() if count >= min(least, len(self._tables[number].words))]
+
+    def _run_together(self, name: str) -> set[int]:
+        """Return the tables with a word like several words without separators. Abbreviations match word by word."""
+        near = [other for other in self._by_start.get(name[:_START], ()) if alike(name, other) > 0]
+        return {number for other in near for number in self._by_word[other]}
 
     def _matching(self, word: str) -> set[int]:
         known = self._words.get(word)
@@ -621,7 +645,7 @@ class Candidate:
     name_match: NameMatch
     sources: set[str] = field(default_factory=set)
     overlap: Overlap | None = None
-    features: list[float] = field(default_factory=list)
+    features: Sequence[float] = ()
     probability: float = 0.0
     log_odds: float = 0.0
     rivals: int = 0
