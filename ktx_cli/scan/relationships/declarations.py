@@ -234,14 +234,14 @@ class KnownSchema:
         is_reviewed = not layers[0].isdisjoint((Layer.MARTS, Layer.SNAPSHOTS))
         return Apart(mine, theirs, derived=False, is_reviewed=is_reviewed, layer=min(layers[1]))
 
-    def declaring(self, child: ColumnFacts, key: ColumnFacts) -> set[str]:
-        """Return the sources that declare a join of one column."""
-        ends = child.table.table.ref, (child.name,), key.table.table.ref, (key.name,)
-        return {
-            each.source
-            for each in self.hints
-            if (each.child, each.child_columns, each.parent, each.parent_columns) == ends
-        }
+    def mark_declared(self, candidates: Iterable[Candidate]) -> None:
+        """Add the sources that declare the joins of candidates."""
+        declared: dict[tuple[TableRef, Columns, TableRef, Columns], set[str]] = defaultdict(set)
+        for hint in self.hints:
+            declared[hint.child, hint.child_columns, hint.parent, hint.parent_columns].add(hint.source)
+        for each in candidates:
+            child, key = each.child.table.table.ref, each.key.table.table.ref
+            each.sources |= declared.get((child, (each.child.name,), key, (each.key.name,)), set())
 
     def count(self, candidates: Sequence[Candidate]) -> None:
         """Change the probabilities of candidates by what lineage and people's decisions say about similar joins."""
@@ -257,16 +257,21 @@ class KnownSchema:
         """
         columns = {(each.child.table.table.ref, each.child.name): each.child for each in candidates}
         columns |= {(each.key.table.table.ref, each.key.name): each.key for each in candidates}
-        declared: dict[tuple[TableRef, TableRef], list[JoinHint]] = defaultdict(list)
+        below_child: dict[TableRef, dict[JoinHint, None]] = defaultdict(dict)
+        below_parent: dict[TableRef, set[JoinHint]] = defaultdict(set)
         for hint in self.hints:
             if len(hint.child_columns) == 1 and hint.source in DECLARING:
-                for mine in self.ancestors_of.get(hint.child, ()):
-                    for theirs in self.ancestors_of.get(hint.parent, ()):
-                        if mine != theirs and self.layers.get(mine) == self.layers.get(theirs):
-                            declared[mine, theirs].append(hint)
+                for ref in self.ancestors_of.get(hint.child, ()):
+                    below_child[ref][hint] = None
+                for ref in self.ancestors_of.get(hint.parent, ()):
+                    below_parent[ref].add(hint)
         for each in candidates:
-            ends = each.child.table.table.ref, each.key.table.table.ref
-            for hint in declared.get(ends, ()) if not each.sources & DECLARING else ():
+            mine, theirs = each.child.table.table.ref, each.key.table.table.ref
+            if each.sources & DECLARING or self.layers.get(mine) != self.layers.get(theirs):
+                continue
+            for hint in below_child.get(mine, ()):
+                if hint not in below_parent.get(theirs, ()):
+                    continue
                 child = columns.get((hint.child, hint.child_columns[0]))
                 key = columns.get((hint.parent, hint.parent_columns[0]))
                 if child is not None and key is not None and _is_same(each.child, child) and _is_same(each.key, key):

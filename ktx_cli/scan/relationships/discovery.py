@@ -246,8 +246,7 @@ class Inference:
         prober = Prober(self.row_checks.connector, lambda: self.row_checks.is_out_of_time)
         candidates = find_named_candidates(columns, single, names, prober)
         if self.known is not None:
-            for each in candidates:
-                each.sources |= self.known.declaring(each.child, each.key)
+            self.known.mark_declared(candidates)
         candidates = [each for each in candidates if not self._apart(each.child, each.key, each.sources)]
         score_candidates(self.ranker, [*columns, *dict.fromkeys(each.key for each in candidates)], candidates)
         self.row_checks.queries += prober.statements
