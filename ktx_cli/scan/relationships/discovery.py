@@ -116,7 +116,11 @@ class Inference:
         chosen, overruled = self._without_other_layers(candidates)
         resolution = resolve(chosen, self.settings.accept_threshold)
         checks = self.row_checks.check_candidates(resolution.winners)
-        resolution = self._with_answers(chosen, resolution, checks, hints.answers)
+        found: list[PolymorphicBranch] = []
+        with self.failures.stage(Stage.POLYMORPHIC):
+            found = find_branches(self.facts.tables, uniques.keys, names, self.failures)
+        split = {branch.child for branch in found}
+        resolution = self._with_answers(chosen, resolution, checks, hints.answers, split)
         resolution.losers |= overruled
         resolution.barred |= overruled.keys()
         accepted = [
@@ -136,9 +140,7 @@ class Inference:
         with self.failures.stage(Stage.POLYMORPHIC):
             clear = {candidate.child for candidate in accepted if candidate.name_match.best >= CLEAR_NAME}
             branches = [
-                branch
-                for branch in find_branches(self.facts.tables, uniques.keys, names, self.failures)
-                if branch.child not in clear and not self._apart(branch.child, branch.key)
+                branch for branch in found if branch.child not in clear and not self._apart(branch.child, branch.key)
             ]
         relationships = self._relationships(candidates, resolution, checks, composites, branches, set(uniques.keys))
         with self.failures.stage(Stage.RELATIONSHIPS):
@@ -186,10 +188,12 @@ class Inference:
         resolution: Resolution,
         checks: dict[Candidate, Check | None],
         recorded: Answers,
+        split: Set[ColumnFacts],
     ) -> Resolution:
         """Return the resolution with the model's answers about undecided columns, new ones and `recorded` ones.
 
-        Checks of winners that the answers change are added to `checks`.
+        `split`: columns that may refer to several tables, which have no single parent. Checks of winners that the
+        answers change are added to `checks`.
         """
         answers = dict(recorded)
         if self.ask is not None:
@@ -199,7 +203,7 @@ class Inference:
             open_winners = {
                 winner: self._status(winner, checks[winner])
                 for winner in resolution.winners
-                if self._is_open(winner, checks[winner])
+                if winner.child not in split and self._is_open(winner, checks[winner])
             }
             undecided = without_answered(find_undecided(open_winners, candidates, self.settings), recorded)
             questions = questions_of(undecided, lambda candidate: evidence_text(candidate, checks))

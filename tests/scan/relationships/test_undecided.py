@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.relationship_fixtures.discovering import discover_database
+from benchmarks.relationship_fixtures.discovering import discover_database, hidden
+from benchmarks.relationship_fixtures.generate import generate
+from benchmarks.relationship_fixtures.oracle import Oracle
 from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships import discovery as search
@@ -16,7 +19,8 @@ from ktx_cli.scan.relationships.discovery import discover
 from ktx_cli.scan.relationships.hints import FixedHints, JoinHint, recorded_hints
 from ktx_cli.scan.relationships.record import Discovery, RelationshipRecord, Status, read_record, record_text
 from ktx_cli.scan.relationships.undecided import UndecidedColumn
-from ktx_cli.warehouses.port import Scope
+from ktx_cli.warehouses.port import ConnectionSpec, Scope
+from ktx_cli.warehouses.registry import connect
 from tests.scan.relationships.test_discovery_checks import filled, orders
 
 Pick = Callable[[UndecidedColumn], int | None]
@@ -121,6 +125,23 @@ def test_recorded_answers_give_the_same_joins_without_a_question(shop: Any, pick
     assert found(shop, None, UNDECIDED, *hints).relationships == asked.relationships
     model = Model(lambda column: pytest.fail("asked again"))
     assert found(shop, model.pick, UNDECIDED, *hints).relationships == asked.relationships
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("role_named", 700_054), ("few_rows", 700_047), ("application", 700_044)])
+@pytest.mark.parametrize("accuracy", [1.0, 0.5])
+def test_a_generated_database_is_asked_about_once(tmp_path: Path, kind: str, seed: int, accuracy: float) -> None:
+    fixture = generate(tmp_path / kind, kind, seed)
+    model, silent = Oracle(fixture.truth, accuracy), Oracle(fixture.truth, accuracy)
+    texts = []
+    with connect(ConnectionSpec("made", "sqlite", {"path": str(fixture.folder / "data.sqlite")})) as connector:
+        schema = hidden(connector.introspect(Scope()), {})
+        hints: tuple[JoinHint, ...] = ()
+        for ask in (model, silent, None):
+            found = discover_database(connector, schema, Scan(), [FixedHints(hints)], ask=ask)
+            texts.append(record_text(RelationshipRecord(found.keys, found.relationships)))
+            hints = recorded_hints(read_record(texts[0], "there"))
+    assert model.asked and not silent.asked
+    assert texts[1:] == [texts[0]] * 2, "the same answers give the same record, with a model and without"
 
 
 def test_answers_about_other_columns_and_keys_are_ignored(shop: Any) -> None:
