@@ -265,7 +265,7 @@ _STEPS: Final = {
     "names": "from the names alone",
     "values": "with the values of the column",
     "columns": "with the other columns of the database",
-    "hints": "with the hints of other sources, and people's decisions",
+    "hints": "with the hints of other sources and people",
 }
 """What a step of an explanation adds to the score."""
 

@@ -12,7 +12,7 @@ from ktx_cli.scan.relationships.columns import Family
 from ktx_cli.scan.relationships.discovery import FEW_VALUES
 from ktx_cli.scan.relationships.evidence import COLUMNS, KEYS, NAMES, NO_HINTS, VALUES, Scorer, Step
 from ktx_cli.scan.relationships.names import tokens, words
-from ktx_cli.scan.relationships.ranker import FEATURES, HINT_WEIGHTS, NEIGHBOUR_FEATURES, load_ranker
+from ktx_cli.scan.relationships.ranker import FEATURES, FIT_TOLERANCE, HINT_WEIGHTS, NEIGHBOUR_FEATURES, load_ranker
 from ktx_cli.scan.relationships.record import (
     LEAST_PROBABILITY,
     MAX_VIOLATIONS,
@@ -65,10 +65,10 @@ HINT_TEXTS: Final[Mapping[str, str]] = {
 """Source of a hint -> what it is, in words."""
 
 _WORDS: Final[Mapping[str, str]] = {
-    "measure": "an amount or a count",
-    "flag": "a flag",
-    "time": "a date or time",
-    "text": "a text",
+    "measure": "amounts and counts",
+    "flag": "flags",
+    "time": "dates and times",
+    "text": "texts",
 }
 """The kinds of words that speak against a reference, and what they mean."""
 
@@ -166,7 +166,7 @@ def _names(subject: Subject) -> Iterator[Statement]:
     for kind, meaning in _WORDS.items():
         found = sorted(words(kind) & set(tokens(column)))
         if found and best < 0.75:
-            text = f"The word `{found[0]}` in the name usually means {meaning}, not a reference."
+            text = f"The word `{found[0]}` in the name is usual for {meaning}, and rare for references."
             yield Statement("name", Bearing.AGAINST, text)
 
 
@@ -182,7 +182,7 @@ def name_text(column: str, evidence: CandidateEvidence) -> tuple[str, bool]:
         near = f"the key `{key}`" if match.key > match.table else f"the table `{table}`"
         return f"The name `{column}` is similar to {near}.", True
     if match.meaning:
-        return f"The name `{column}` may be another word for the table `{table}`.", True
+        return f"The name `{column}` may mean the table `{table}` in other words.", True
     return f"The name `{column}` gives no indication of `{table}`.", False
 
 
@@ -195,6 +195,9 @@ def _matches(subject: Subject) -> Iterator[Statement]:
         yield Statement("values", Bearing.NEUTRAL, "The values could not be compared.")
         return
     yield _match_statement(subject, check)
+    if check.rows < FEW_ROWS:
+        rows = plural(check.rows, "row")
+        yield Statement("values", Bearing.AGAINST, f"Only {rows} with a value: that proves little.")
     if evidence.orphans:
         examples = listing(f"{shown_value(value)} ({plural(rows, 'row')})" for value, rows in evidence.orphans)
         sampled = "" if subject.child.complete else " in the sample"
@@ -222,31 +225,27 @@ def _empty_text(subject: Subject) -> str:
 
 
 def _match_statement(subject: Subject, check: Check, where: str = "") -> Statement:
-    scope = _scope(subject, check)
+    values, distinct = subject.evidence.values, subject.child.distinct
+    if not check.exact and values is not None and values.distinct < distinct:
+        found = "all" if values.hits == values.distinct else str(values.hits)
+        text = f"Of the {distinct:,} different values, ktx looked up {values.distinct}: {found} exist in "
+        text += f"`{subject.parent}`."
+        return Statement("values", Bearing.FOR if check.violations <= FIT_TOLERANCE else Bearing.AGAINST, text)
+    scope = "all rows were checked" if check.exact else "only a sample was checked"
     if not check.missing:
         rows = "The only row" if check.rows == 1 else f"All {check.rows:,} rows"
         verb = "has" if check.rows == 1 else "have"
         text = f"{rows} with a value{where} {verb} a match in `{subject.parent}` ({scope})."
         return Statement("values", Bearing.FOR, text)
     part = share(check.missing, check.rows)
-    verb, values = "has" if check.missing == 1 else "have", subject.evidence.values
+    verb = "has" if check.missing == 1 else "have"
     known = values is not None and (values.rows, values.missing) == (check.rows, check.missing)
     lost = values.distinct - values.hits if values is not None and known else 0
     different = f", with {'one value' if lost == 1 else f'{lost:,} different values'}," if lost else ""
     text = f"{check.missing:,} of {check.rows:,} rows{where} ({part}){different} {verb} no match in `{subject.parent}`"
     text += f" ({scope})."
-    bearing = Bearing.AGAINST if check.violations > 0.02 else Bearing.NEUTRAL
+    bearing = Bearing.AGAINST if check.violations > FIT_TOLERANCE else Bearing.NEUTRAL
     return Statement("values", bearing, text)
-
-
-def _scope(subject: Subject, check: Check) -> str:
-    """Return what was compared with the key: all rows, a sample of them, or some of its values."""
-    if check.exact:
-        return "all rows were checked"
-    values, distinct = subject.evidence.values, subject.child.distinct
-    if values is not None and values.distinct < distinct:
-        return f"{values.distinct} of the {distinct:,} different values were looked up"
-    return "only a sample was checked"
 
 
 def _spread(subject: Subject) -> Iterator[Statement]:
@@ -273,7 +272,10 @@ def _spread(subject: Subject) -> Iterator[Statement]:
         fitting = [
             f"`{column_name(each.parent, each.parent_columns)}`"
             for each in child.candidates
-            if each is not evidence and each.values is not None and each.check and each.check.violations <= 0.02
+            if each is not evidence
+            and each.values is not None
+            and each.check
+            and each.check.violations <= FIT_TOLERANCE
         ]
         text = f"The values also fit {plural(evidence.rivals, 'other key')}{_named_of(fitting, evidence.rivals)}."
         yield Statement("values", Bearing.AGAINST, text)
@@ -404,6 +406,12 @@ def _of_composite(subject: Subject) -> Iterator[Statement]:
         yield Statement("values", Bearing.NEUTRAL, "The combinations of values could not be compared.")
     else:
         yield _match_statement(subject, check, " in all of these columns")
+    columns = set(subject.child.columns)
+    parts = [each for each in subject.known if each.child == subject.child.child and set(each.child_columns) < columns]
+    for part in parts:
+        own = listing((f"`{quoted(each)}`" for each in part.child_columns), len(columns))
+        text = f"By itself, {own} refers to `{column_name(part.parent, part.parent_columns)}`."
+        yield Statement("columns", Bearing.NEUTRAL, text)
     if set(evidence.sources) <= NO_HINTS:
         yield Statement("score", Bearing.NEUTRAL, _composite_score(evidence))
 
@@ -509,6 +517,9 @@ _RULES: Final[Mapping[Rule, str]] = {
 }
 
 MOST_RUNNERS_UP: Final = 3
+FEW_ROWS: Final = 10
+"""With fewer rows, a match proves little."""
+
 
 SMALL_EFFECT: Final = 0.03
 """A kind of evidence that changes the score by less does not explain why one key is preferred to another."""
@@ -650,11 +661,11 @@ def _orphan_change(subject: Subject, scorer: Scorer | None) -> Iterator[Change]:
     check = subject.evidence.check
     if check is None or not check.rows:
         return
-    now = f"now {share(check.missing, check.rows)}"
+    now = f"now {share(check.missing, check.rows)}" if check.missing else "now none"
     most = MAX_VIOLATIONS if scorer is None else scorer.tolerated_orphans()
     if subject.relationship.status is Status.ACCEPTED:
         condition = (
-            f"if more than {share(most, 1)} of the rows had no match" if most else "as soon as rows had no match"
+            f"if more than {share(most, 1)} of the rows had no match" if most else "as soon as a row had no match"
         )
         text = f"The join would need review {condition} ({now})."
         yield Change("orphans", text, status=Status.REVIEW)
@@ -731,13 +742,14 @@ def scan_decision(found: Relationship, child: ChildEvidence | None, evidence: Ca
     if child is None or evidence is None:
         return f"{_SCAN_TEXTS[found.status]} (score {found.probability:g}). {found.reason}"
     limits, score = child.thresholds, f"{found.probability:g}"
+    lowered = f"{found.reason[:1].lower()}{found.reason[1:]}"
     least, most = f"{limits.review_threshold:g}", f"{limits.accept_threshold:g}"
     if found.status is Status.ACCEPTED:
         return f"The scan accepted it: the score is {score}, and {most} is enough."
     if found.status is Status.REJECTED:
         if evidence.probability < limits.review_threshold:
             return f"The scan rejected it: the score is {score}, and review requires {least}."
-        return f"The scan rejected it although the score is {score}: {_lost_text(child, evidence) or found.reason}"
+        return f"The scan rejected it although the score is {score}: {_lost_text(child, evidence) or lowered}"
     if evidence.probability < limits.review_threshold:
         return f"The scan left it to review: the score is only {score}, but no row can contradict it."
     if evidence.probability < limits.accept_threshold:
