@@ -129,28 +129,46 @@ def plan_clusters(
     tables are in the cluster anyway join it. `tokens`, `tables`: the estimated tokens of each column and table.
     """
 
-    def fits(columns: Sequence[UndecidedColumn]) -> bool:
+    def new(columns: Sequence[UndecidedColumn]) -> _OpenCluster:
         shown = {ref for column in columns for ref in tables_of(column)}
         size = sum(tokens[column] for column in columns) + sum(tables[ref] for ref in shown)
-        return len(columns) <= limits.columns and len(shown) <= limits.tables and size <= limits.tokens
+        return _OpenCluster(list(columns), shown, size)
 
-    clusters: list[list[UndecidedColumn]] = []
+    def fits(cluster: _OpenCluster, part: _OpenCluster) -> bool:
+        size = cluster.size + part.size - sum(tables[ref] for ref in cluster.shown & part.shown)
+        many = len(cluster.columns) + len(part.columns) > limits.columns
+        return size <= limits.tokens and not many and len(cluster.shown | part.shown) <= limits.tables
+
+    def join(cluster: _OpenCluster, part: _OpenCluster) -> None:
+        cluster.size += part.size - sum(tables[ref] for ref in cluster.shown & part.shown)
+        cluster.shown |= part.shown
+        cluster.columns += part.columns
+
+    clusters: list[_OpenCluster] = []
     for group in _namesakes(tokens):
-        parts: list[list[UndecidedColumn]] = []
+        parts: list[_OpenCluster] = []
         for column in group:
-            if parts and fits([*parts[-1], column]):
-                parts[-1].append(column)
+            single = new([column])
+            if parts and fits(parts[-1], single):
+                join(parts[-1], single)
             else:
-                parts.append([column])
+                parts.append(single)
         for part in parts:
-            own = {ref for column in part for ref in tables_of(column)}
-            open_clusters = [each for each in clusters[-LOOK_BACK:] if fits([*each, *part])]
-            if open_clusters:
-                shared = [len(own & {ref for column in each for ref in tables_of(column)}) for each in open_clusters]
-                open_clusters[shared.index(max(shared))].extend(part)
+            fitting = [each for each in clusters[-LOOK_BACK:] if fits(each, part)]
+            if fitting:
+                join(max(fitting, key=lambda each: len(each.shown & part.shown)), part)
             else:
                 clusters.append(part)
-    return [tuple(cluster) for cluster in clusters]
+    return [tuple(cluster.columns) for cluster in clusters]
+
+
+@dataclass(slots=True)
+class _OpenCluster:
+    """A cluster that columns may still join. `shown`: its tables. `size`: its estimated tokens."""
+
+    columns: list[UndecidedColumn]
+    shown: set[TableRef]
+    size: int
 
 
 def _namesakes(columns: Iterable[UndecidedColumn]) -> list[list[UndecidedColumn]]:
