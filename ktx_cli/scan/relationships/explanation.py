@@ -53,7 +53,6 @@ class Statement(Record):
 HINT_TEXTS: Final[Mapping[str, str]] = {
     "dbt": "a relationships test in dbt",
     "lookml": "a join in LookML",
-    "looker": "a join in Looker",
     "metabase": "a declaration in Metabase",
     "view": "a join in the definition of a view",
     "lineage": "a declared join of tables that are built from these",

@@ -18,11 +18,13 @@ from ktx_cli.project.state import open_for_writing, read_state
 from ktx_cli.scan.profile.profiler import SampledTable, Unsampled, count_sample, unsampled
 from ktx_cli.scan.profile.store import (
     MatchKind,
+    ProfileStore,
     SearchedLists,
     StoredResults,
     comes_back_equal,
     find_values,
     forget_values,
+    load_evidence,
     load_profile_times,
     load_profiles,
     load_results,
@@ -31,6 +33,7 @@ from ktx_cli.scan.profile.store import (
     without_values,
 )
 from ktx_cli.scan.profile.values import Dictionary
+from ktx_cli.scan.relationships.evidence import CandidateEvidence, ChildEvidence, Thresholds
 from ktx_cli.semantic.manifest import ColumnValues, load_lists
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling import Sample, SampleMethod
@@ -198,6 +201,49 @@ def test_saving_again_replaces(database: sqlite3.Connection) -> None:
     assert load_lists(database, "shop") == (LISTS.columns[0],)
     assert load_profiles(database, "shop") == ()
     assert database.execute("SELECT COUNT(*) FROM dictionary_values").fetchone() == (3,)
+
+
+def evidence(column: str) -> ChildEvidence:
+    candidate = CandidateEvidence(BARE, ("town",), 0.5, ("values",), orphans=(("Nowhere", 2), (7, 1)))
+    counts = {"rows": 4, "nulls": 1, "distinct": 3, "complete": True, "table_rows": 4}
+    return ChildEvidence(ORDERS, (column,), **counts, thresholds=Thresholds(0.6, 0.4, True), candidates=(candidate,))
+
+
+def test_evidence_is_replaced_with_the_profiles(layout: Layout, database: sqlite3.Connection) -> None:
+    store = ProfileStore(database, layout.state, "shop", "local")
+    store.save([ORDER_SAMPLE], LISTS, [evidence("status"), evidence("stage")])
+    assert load_evidence(database, "shop", [ORDERS, BARE]) == (evidence("stage"), evidence("status"))
+    assert load_evidence(database, "mart", [ORDERS]) == ()
+    store.save([ORDER_SAMPLE], LISTS, [evidence("status")])
+    assert load_evidence(database, "shop", [ORDERS]) == (evidence("status"),)
+    forget_values(database, "shop")
+    assert load_evidence(database, "shop", [ORDERS]) == ()
+
+
+def test_a_table_that_was_not_read_keeps_its_evidence_without_values(
+    layout: Layout, database: sqlite3.Connection
+) -> None:
+    store = ProfileStore(database, layout.state, "shop", "local")
+    store.save([ORDER_SAMPLE], LISTS, [evidence("status"), evidence("stage")])
+    table = Table(ORDERS, TableKind.TABLE, (Column("status", "text", SemanticType.STRING),))
+    store.save([unsampled(table, Unsampled.OUT_OF_TIME)], Dictionary(), [evidence("stage")])
+    kept = {each.columns: each for each in load_evidence(database, "shop", [ORDERS])}
+    assert kept == {("stage",): evidence("stage"), ("status",): evidence("status").without_values()}
+    store.save([ORDER_SAMPLE], LISTS, None)  # because it could not be collected
+    assert {each.columns for each in load_evidence(database, "shop", [ORDERS])} == {("stage",), ("status",)}
+    assert "Nowhere" not in str(database.execute("SELECT evidence FROM relationship_evidence").fetchall())
+
+
+def test_strict_stores_evidence_without_values(layout: Layout, database: sqlite3.Connection) -> None:
+    ProfileStore(database, layout.state, "shop", "strict").save([ORDER_SAMPLE], LISTS, [evidence("status")])
+    assert load_evidence(database, "shop", [ORDERS]) == (evidence("status").without_values(),)
+
+
+def test_evidence_of_another_version_is_none(database: sqlite3.Connection) -> None:
+    save_values(database, "shop", [ORDER_SAMPLE], LISTS, privacy="local", evidence=[evidence("status")])
+    for stored in ("{}", "no json", '{"candidates": []}', evidence("status").to_json().replace('"score"', '"odds"')):
+        database.execute("UPDATE relationship_evidence SET evidence = ?", (stored,))
+        assert load_evidence(database, "shop", [ORDERS]) == ()
 
 
 RESULTS = StoredResults("proof", "hints", '{"keys": []}', "known", '{"tables": []}', '{"points": []}')

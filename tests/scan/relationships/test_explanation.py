@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.scan.relationships import explanation
+from ktx_cli.scan.relationships.columns import Similar
 from ktx_cli.scan.relationships.evidence import ORPHAN_SHARES, CandidateEvidence, ChildEvidence, Scorer
 from ktx_cli.scan.relationships.explanation import Bearing, Explained, Subject, explain, scan_decision, share
-from ktx_cli.scan.relationships.ranker import FEATURES, load_ranker
-from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, Status
+from ktx_cli.scan.relationships.ranker import FEATURES, HINT_WEIGHTS, load_ranker, shifted
+from ktx_cli.scan.relationships.record import Doubt, Relationship, RelationshipRecord, Rule, Status
 from tests.scan.relationships.conftest import Answer, Shop
 
 COUNTRIES = ("DE", "FR", "US", "GB", "IT", "ES", "NL", "BE", "AT", "CH")
@@ -286,3 +288,39 @@ def test_shares_are_never_rounded_to_all_or_nothing(part: int, whole: int, shown
 def test_a_feature_is_found_by_its_name(found: Answer) -> None:
     explained_of = subject(found, "orders(customer_id) -> customers(id)")
     assert explained_of.feature("name_table") == explained_of.evidence.features[FEATURES.index("name_table")] > 0.7
+
+
+def test_everything_that_counts_has_words() -> None:
+    assert set(explanation.HINT_TEXTS) == set(HINT_WEIGHTS)
+    assert set(explanation._DOUBTS) == set(Doubt)
+    assert set(explanation._RULES) == set(Rule)
+
+
+@pytest.mark.parametrize("doubt", Doubt)
+def test_a_doubt_is_the_reason_for_a_review(found: Answer, doubt: Doubt) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    evidence = replace(now.evidence, doubts=(doubt,), probability=0.7)
+    relationship = replace(now.relationship, status=Status.REVIEW, probability=0.7)
+    decision = scan_decision(relationship, now.child, evidence)
+    assert decision == f"The scan left it to review although the score is 0.7: {explanation._DOUBTS[doubt]}."
+
+
+def test_a_high_score_outweighs_vague_doubts_and_hints_remove_them(found: Answer) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    for doubt, status in ((Doubt.OWN_NUMBER, Status.ACCEPTED), (Doubt.DATE_KEY, Status.REVIEW)):
+        scorer = Scorer(replace(now.evidence, doubts=(doubt,)), now.child.thresholds, load_ranker())
+        assert scorer.outcome().status is status
+        assert scorer.with_hint("dbt").status is status
+    weak = Scorer(replace(now.evidence, doubts=(Doubt.FEW_VALUES,)), now.child.thresholds, load_ranker())
+    assert weak.without_rivals().status is Status.ACCEPTED
+
+
+def test_decisions_of_people_about_similar_joins_count(found: Answer) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    for similar, bearing in ((Similar(2, 0, 1.0), Bearing.FOR), (Similar(0, 1, -1.0), Bearing.AGAINST)):
+        shift = shifted(now.evidence.probability, similar.shift)
+        evidence = replace(now.evidence, similar=similar, probability=shift)
+        explained = explain(replace(now, evidence=evidence))
+        assert "by people." in texts(explained, bearing)
+        assert explained.steps[-1].evidence == "hints"
+        assert explained.steps[-1].probability == pytest.approx(shift)
