@@ -622,6 +622,8 @@ def _explanation(
     joins = [other.relationship for other in (*review.relationships, *review.declared) if other.status in JOINED]
     profiles = {profile.ref: profile for profile in stored.profiles}
     explained = explain(Subject(found, child, evidence, joins, profiles))
+    if each.opposite is not None and each.opposite.is_join:
+        explained = replace(explained, changes=())
     note = None
     if abs(evidence.probability - found.probability) >= STEADY:
         note = (

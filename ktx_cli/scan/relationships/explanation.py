@@ -71,6 +71,13 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 """The kinds of words that speak against a reference, and what they mean."""
 
+NARROW_SPAN: Final = 0.1
+"""The share of a key's range up to which the values of a column are narrow."""
+
+MOST_RUNNERS_UP: Final = 3
+FEW_ROWS: Final = 10
+"""With fewer rows, a match proves little."""
+
 CLEAR_DIFFERENCE: Final = 0.15
 """By how much the names of two candidates have to differ for one to be called better."""
 
@@ -255,6 +262,10 @@ def _spread(subject: Subject) -> Iterator[Statement]:
     few, count = child.distinct <= FEW_VALUES, child.distinct - (evidence.values.sentinel is not None)
     text = f"The column has {'only ' if few else ''}{plural(count, 'different value')}{_range(subject)}"
     yield Statement("values", Bearing.AGAINST if few else Bearing.NEUTRAL, text)
+    narrow = _spans_range(subject) and child.distinct >= FEW_ROWS and subject.feature("span") <= NARROW_SPAN
+    if narrow:
+        text = "The values lie in a small part of the keys' range, where references usually spread over all of it."
+        yield Statement("values", Bearing.AGAINST, text)
     if subject.feature("child_unique") and child.distinct > 1:
         text = "Every value of the column occurs once, so that each key has at most one row."
         yield Statement("values", Bearing.NEUTRAL, text)
@@ -265,7 +276,7 @@ def _spread(subject: Subject) -> Iterator[Statement]:
         if subject.feature("low_skew") > 0.5:
             text = "The values crowd at the low end of the keys, as counts and ranks do."
             yield Statement("values", Bearing.AGAINST, text)
-    elif chance >= 3:
+    elif chance >= 3 and not narrow:
         yield Statement("values", Bearing.FOR, f"A match by chance is improbable (less than 1 in {_odds(chance)}).")
     if evidence.rivals:
         fitting = [
@@ -309,13 +320,19 @@ def _range(subject: Subject) -> str:
     covered = f", which {verb} {part} of the {keys:,} keys" if keys > 1 else "; the key has only 1"
     if not evidence.values or not evidence.values.hits:
         covered = f"; the key has {keys:,}"
-    whole = evidence.values is not None and not evidence.values.missing and evidence.values.sentinel is None
-    if whole and subject.child.distinct > 1 and not subject.feature("parent_text") and _is_number(subject):
+    if _spans_range(subject):
         covered += f", and span {share(min(1.0, subject.feature('span')), 1)} of their range"
     if own is None or other is None or None in (own.minimum, own.maximum, other.minimum, other.maximum):
         return f"{covered}."
     ranges = (f"from {shown_value(each.minimum)} to {shown_value(each.maximum)}" for each in (own, other))
     return "{}. Values range {}, keys {}.".format(covered, *ranges)
+
+
+def _spans_range(subject: Subject) -> bool:
+    """Return whether it is known which part of the range of a numeric key the values span."""
+    values = subject.evidence.values
+    whole = values is not None and not values.missing and values.sentinel is None
+    return whole and subject.child.distinct > 1 and not subject.feature("parent_text") and _is_number(subject)
 
 
 def _odds(chance: float) -> str:
@@ -514,11 +531,6 @@ _RULES: Final[Mapping[Rule, str]] = {
     Rule.ORIGINAL: "both keys are similarly likely, and ktx prefers the table to which the key originally belongs",
     Rule.NEAREST: "both keys are similarly likely, and ktx prefers the nearer table, which itself refers to the other",
 }
-
-MOST_RUNNERS_UP: Final = 3
-FEW_ROWS: Final = 10
-"""With fewer rows, a match proves little."""
-
 
 SMALL_EFFECT: Final = 0.03
 """A kind of evidence that changes the score by less does not explain why one key is preferred to another."""

@@ -324,3 +324,18 @@ def test_decisions_of_people_about_similar_joins_count(found: Answer) -> None:
         assert "by people." in texts(explained, bearing)
         assert explained.steps[-1].evidence == "hints"
         assert explained.steps[-1].probability == pytest.approx(shift)
+
+
+def test_values_in_a_small_part_of_the_range_are_no_proof(shop: Shop) -> None:
+    found = shop.search(
+        [
+            "CREATE TABLE assets (asset_id INTEGER, label TEXT)",
+            "CREATE TABLE checks (check_id INTEGER, asset_id INTEGER)",
+            insert("assets", ((3 * n + 1, f"label {n}") for n in range(4000))),
+            insert("checks", ((n + 50_000, 3 * (n % 20) + 1) for n in range(400))),
+        ],
+        reviewThreshold=0,
+    )
+    explained = explain(subject(found, "checks(asset_id) -> assets(asset_id)"))
+    assert "The values lie in a small part of the keys' range" in texts(explained, Bearing.AGAINST)
+    assert "by chance" not in texts(explained, Bearing.FOR)
