@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -378,3 +380,15 @@ def test_completes(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch, words
     before = state(layer)
     assert ktx().out.split() == found
     assert state(layer) == before
+
+
+def test_read_names_how_a_column_stores_its_values(ktx: Run, work: Path) -> None:
+    with closing(sqlite3.connect(work / "shop.sqlite")) as database, database:
+        database.execute("CREATE TABLE payments (payment_id INTEGER, paid_on TEXT, amount REAL)")
+        rows = [(n, f"2024-0{1 + n % 9}-1{n % 10}", n / 4) for n in range(1, 60)]
+        database.executemany("INSERT INTO payments VALUES (?, ?, ?)", rows)
+    (work / "ktx.yaml").write_text("connections: {shop: {driver: sqlite, path: shop.sqlite}}\n")
+    assert ktx("ingest", "--no-input").code == 0
+    columns = {each["name"]: each for each in ktx("sl", "read", "payments", "--json").data["columns"]}
+    assert (columns["paid_on"]["type"], columns["paid_on"]["stored_as"]) == ("time", "iso_date")
+    assert columns["amount"]["stored_as"] is None

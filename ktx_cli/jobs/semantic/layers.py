@@ -305,7 +305,7 @@ def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
 
 _COLUMN: Final = (
     *("name", "type", "expr", "visibility", "role", "natural_granularity", "timezone", "unit", "values", "nullable"),
-    *("label", "description", "synonyms"),
+    *("stored_as", "label", "description", "synonyms"),
 )
 _FOUND_BY: Final = ("label", "questions", "synonyms")
 _MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format", "reason")
