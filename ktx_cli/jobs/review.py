@@ -581,9 +581,10 @@ class _StoredEvidence:
 
 
 def explain_relationships(layout: Layout, names: Sequence[str], connections: Sequence[str] = ()) -> ExplanationReport:
-    """Return the explanations of relationships. Nothing is changed, and no database is read.
+    """Return the explanations of relationships: all of a column, if a name consists only of the part before the arrow.
 
-    Raises the errors of `list_relationships`, and `UsageError` for a name that is unknown or ambiguous.
+    Nothing is changed, and no database is read. Raises the errors of `list_relationships`, and `UsageError` for an
+    unknown name.
     """
     from ktx_cli.jobs.ingest.plan import choose_targets
 
@@ -591,7 +592,12 @@ def explain_relationships(layout: Layout, names: Sequence[str], connections: Seq
     ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
     reviews = {review.connection: review for review in read_reviews(layout, ids, connections)}
     among = [each for review in reviews.values() for each in (*review.relationships, *review.declared)]
-    chosen = {id(found): found for found in (find_relationship(name, among, _explaining) for name in names)}
+    found = (
+        each
+        for name in names
+        for each in relationships_named(name, among) or [find_relationship(name, among, _explaining)]
+    )
+    chosen = {id(each): each for each in found}
     declaring = declaring_sources(layout)
     explanations = [
         _explanation(layout, loaded.config, reviews[each.connection], each, declaring(each)) for each in chosen.values()

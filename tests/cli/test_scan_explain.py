@@ -22,7 +22,7 @@ CURRENCY = "orders.currency->currencies.code"
 
 
 def build_with_codes(folder: Path) -> None:
-    """Build a scanned project with orphans of a code, a declared key, and a column that one value fills."""
+    """Build a scanned project with orphans of a code, a declared key, and a column that refers to two tables."""
     chance = random.Random(4)
     codes = ["EUR", "USD", "GBP", "CHF", "SEK", "NOK", "DKK", "PLN"]
     rows = [(n, chance.choice(codes) if n % 6 else "ZZZ", chance.randint(1, 80)) for n in range(1000, 1300)]
@@ -32,11 +32,16 @@ def build_with_codes(folder: Path) -> None:
         CREATE TABLE currencies (code TEXT, label TEXT);
         CREATE TABLE customers (id INTEGER PRIMARY KEY, label TEXT);
         CREATE TABLE orders (id INTEGER, currency TEXT, customer_id INTEGER REFERENCES customers (id));
+        CREATE TABLE comments (id INTEGER, owner_type TEXT, owner_id INTEGER);
         """
     )
     database.executemany("INSERT INTO currencies VALUES (?, ?)", [(code, f"label {code}") for code in codes])
     database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, f"label {n}") for n in range(1, 81)])
     database.executemany("INSERT INTO orders VALUES (?, ?, ?)", rows)
+    owners = [
+        ("customer", chance.randint(1, 80)) if n % 2 else ("order", chance.randint(1000, 1299)) for n in range(300)
+    ]
+    database.executemany("INSERT INTO comments VALUES (?, ?, ?)", [(n, *owner) for n, owner in enumerate(owners, 5000)])
     database.commit()
     database.close()
     done("setup", "--database", "sqlite", "--database-path", "shop.sqlite")
@@ -189,6 +194,14 @@ def test_no_other_option_goes_with_it(ktx: Run, scanned: Path, words: tuple[str,
     answer = ktx(*EXPLAIN, CUSTOMER, *words)
     assert answer.code == 2
     assert "--explain cannot be used together with other options of this command" in answer.err
+
+
+def test_a_column_stands_for_all_its_joins(ktx: Run, coded: Path) -> None:
+    answer = ktx(*EXPLAIN, "comments.owner_id", "--json")
+    assert [each["edge"] for each in answer.data["explanations"]] == [
+        "comments.owner_id->customers.id when owner_type=customer",
+        "comments.owner_id->orders.id when owner_type=order",
+    ]
 
 
 def test_an_unknown_name_is_corrected(ktx: Run, scanned: Path) -> None:
