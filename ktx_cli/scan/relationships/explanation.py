@@ -437,7 +437,7 @@ def _composite_score(evidence: CandidateEvidence) -> str:
     if evidence.check is None or not evidence.check.rows:
         why = "there are no rows to compare"
     elif evidence.probability >= 0.97:
-        why = "the names alone determine the key, all rows match, and not by chance"
+        why = "the names alone determine the key, all rows match, and a match by chance is improbable"
     elif evidence.probability >= 0.9:
         why = "either the names alone determine the key, or the rows match too well for chance"
     else:
