@@ -100,6 +100,8 @@ def test_reading_an_explanation_changes_nothing(ktx: Run, scanned: Path) -> None
 def test_several_are_explained_in_their_order_and_each_once(ktx: Run, scanned: Path) -> None:
     answer = ktx(*EXPLAIN, PARCEL, "--explain", CUSTOMER, "--explain", "orders.customer_id", "--json")
     assert [each["edge"] for each in answer.data["explanations"]] == [PARCEL, CUSTOMER]
+    lines = ktx(*EXPLAIN, PARCEL, "--explain", CUSTOMER).out.splitlines()
+    assert lines[0] == PARCEL and lines[lines.index(CUSTOMER) - 1] == ""
 
 
 def test_a_join_to_review_says_why_and_how_to_decide(ktx: Run, scanned: Path) -> None:

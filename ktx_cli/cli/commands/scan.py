@@ -235,8 +235,8 @@ def _explained(session: Session, layout: Layout, ids: Sequence[str], names: Sequ
     session.warn(*report.warnings)
     data = _data([each.reviewed for each in report.explanations], None)
     data["explanations"] = [each.to_json() for each in report.explanations]
-    blocks = [block for each in report.explanations for block in _explanation_blocks(each)]
-    return Result(data, blocks, next_steps=list(report.next_steps))
+    blocks = [block for each in report.explanations for block in (Lines(("",)), *_explanation_blocks(each))]
+    return Result(data, blocks[1:], next_steps=list(report.next_steps))
 
 
 def _explanation_blocks(explanation: Explanation) -> list[Block]:
