@@ -1,15 +1,17 @@
-"""Reconciliation: an agent loop that reviews a whole run and decides what happens to pages of deleted raw files."""
+"""Reconciliation: an agent loop that reviews a whole run and decides what happens to pages of deleted raw files.
+
+It is also told which pages and measures of the run resemble others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ktx_cli.agent_tools import StagedUnit, StagedWork, reconcile_prompt, tools_for
+from ktx_cli.agent_tools import Parts, StagedUnit, StagedWork, ToolSession, joined, reconcile_prompt, tools_for, wrapped
 from ktx_cli.core import ReconcileStep, ResultWarning, listing
 from ktx_cli.documents import RawFile, WorkUnit
-from ktx_cli.engine.likeness import likeness_notes
 from ktx_cli.engine.provenance import origins
 from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
 from ktx_cli.engine.work import (
@@ -22,10 +24,12 @@ from ktx_cli.engine.work import (
     actions_of,
     evicted,
     store_key,
+    wrote,
 )
 from ktx_cli.llm import LoopResult
 from ktx_cli.project import Workspace
-from ktx_cli.wiki import merged
+from ktx_cli.semantic import Measure, VisibleModel
+from ktx_cli.wiki import GLOBAL, Page, SimilarPages, merged, outlines, own_page
 
 STEPS: Final = 60
 """Maximum number of steps in the loop."""
@@ -148,3 +152,67 @@ def _warning(work: SourceWork, undecided: Mapping[str, Sequence[str]]) -> Result
         connection=work.connection,
         files={path: list(names) for path, names in undecided.items()},
     )
+
+
+_ROOM: Final = 8_000
+"""Maximum number of characters in the list."""
+
+_MOST_PAGES: Final = 200
+"""Maximum number of a run's pages that are compared with the others."""
+
+
+def likeness_notes(session: ToolSession, outcomes: Iterable[UnitOutcome]) -> str:
+    """Return what the merged units wrote that resembles other content, for the reconciliation task."""
+    landed = [each for each in outcomes if each.status is UnitStatus.DONE]
+    written = dict.fromkeys(each.identity for outcome in landed for each in wrote(outcome) if each.kind != "removed")
+    parts = Parts(_ROOM)
+    for line in (*_pages(session, written), *_measures(session, written)):
+        parts.add(f"- {line}")
+    if not parts.shown:
+        return ""
+    heading = "This run wrote texts similar to existing ones. Check each pair: one may repeat or contradict the other."
+    listed = wrapped(parts.text(), "similar pages and measures")
+    return joined(f"{heading}\n{listed}", parts.more("pairs", "find the rest with discover_data"))
+
+
+def _pages(session: ToolSession, written: Iterable[str]) -> Iterator[str]:
+    keys = [each.removeprefix("wiki:") for each in written if each.startswith("wiki:")][:_MOST_PAGES]
+    index = SimilarPages.of(outlines(session.workspace, GLOBAL)) if keys else SimilarPages()
+    seen: set[frozenset[str]] = set()
+    for key in keys:
+        page = own_page(session.workspace, key, GLOBAL)
+        for other in index.like(page) if isinstance(page, Page) else ():
+            pair = frozenset((key, other.page.key))
+            if pair not in seen:
+                seen.add(pair)
+                same = ", and the same summary" if other.same_summary else ""
+                yield f"wiki:{key} and wiki:{other.page.key} share {other.share:.0%} of their text{same}"
+
+
+def _measures(session: ToolSession, written: Iterable[str]) -> Iterator[str]:
+    sources = [each.removeprefix("sl:").partition("/") for each in written if each.startswith("sl:")]
+    for connection in sorted({connection for connection, _, _ in sources}.intersection(session.connections)):
+        shown = session.shown(connection)
+        own = {name for each, _, name in sources if each == connection}
+        yield from _measures_of(shown, own)
+
+
+def _measures_of(shown: VisibleModel, own: set[str]) -> Iterator[str]:
+    found = [(source.name, measure) for source in shown.sources() for measure in shown.measures(source)]
+    for number, (source, measure) in enumerate(found):
+        for other_source, other in found[number + 1 :]:
+            if not own.intersection((source, other_source)):
+                continue
+            one, two = f"`{source}.{measure.name}`", f"`{other_source}.{other.name}`"
+            is_same = _meaning(measure) == _meaning(other)
+            if source == other_source and is_same:
+                yield f"{one} and {two} have the same expression and filter: {measure.expr}"
+            elif measure.name == other.name and not is_same:
+                yield f"{one} is `{measure.expr}`, and {two} is `{other.expr}`: one name, two definitions"
+
+
+def _meaning(measure: Measure) -> tuple[object, ...]:
+    """Return what two measures of one source have in common if they give the same number."""
+    texts = (" ".join(each.casefold().split()) for each in (measure.expr, measure.filter or ""))
+    special = (measure.semi_additive, measure.cumulative, measure.offset, measure.percent_of, measure.per)
+    return (*texts, tuple(sorted(measure.segments)), *special)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.documents import WorkUnit
-from ktx_cli.engine.likeness import likeness_notes
+from ktx_cli.engine.reconciliation import likeness_notes
 from ktx_cli.engine.work import UnitOutcome, UnitStatus
 from ktx_cli.project.layout import EmptyTree
 from ktx_cli.project.workspace import Workspace
