@@ -131,5 +131,6 @@ def test_what_does_not_come_back_equal_is_not_kept() -> None:
 
 def test_other_hints_are_told_apart() -> None:
     one, two = JoinHint(A, ("b_id",), B, ("id",), "model"), JoinHint(A, ("c_id",), B, ("id",), "model")
-    assert hints_digest(FixedHints((one,))) == hints_digest(FixedHints((one,)))
-    assert len({hints_digest(FixedHints(given)) for given in ((), (one,), (two,), (one, two))}) == 4
+    assert hints_digest(FixedHints((one,)), None) == hints_digest(FixedHints((one,)), None)
+    assert len({hints_digest(FixedHints(given), None) for given in ((), (one,), (two,), (one, two))}) == 4
+    assert len({hints_digest(FixedHints((one,)), version) for version in (None, "1", "2")}) == 3
