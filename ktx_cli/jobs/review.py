@@ -532,6 +532,9 @@ def _typed(choice: TypedDecision) -> Typed:
 
 
 SCANNED: Final = "scan"
+DECLARING: Final = frozenset({"dbt", "lookml", "metabase"})
+"""The sources of evidence that declare joins. The evidence names them."""
+
 RECORDED: Final = "record"
 DECLARED: Final = "declared"
 """What an explanation is based on: the evidence of the last scan on this machine, the committed record, or a foreign
@@ -621,7 +624,11 @@ def _explanation(
     stored = _stored(layout, config, each)
     child = next((child for child in stored.evidence if child.columns == found.child_columns), None)
     evidence = None if child is None else child.candidate(found.parent, found.parent_columns, found.condition)
-    decision = tuple(_decision(each, review, declared_by, scan_decision(found, child, evidence)))
+    alone = each.status in (JoinStatus.MANUAL, JoinStatus.DISABLED)
+    by_scan = scan_decision(found, child, evidence, alone=alone)
+    if declared_by is not None and not alone and (evidence is None or DECLARING.isdisjoint(evidence.sources)):
+        by_scan += f" `{declared_by}` declares this join too."
+    decision = tuple(_decision(each, review, declared_by, by_scan))
     if child is None or evidence is None:
         rivals = Explained(runners_up=tuple(_recorded_rivals(each, review)))
         return Explanation(each, decision, RECORDED, rivals, note=_missing(each))
@@ -696,8 +703,9 @@ def _next_steps(explanations: Sequence[Explanation]) -> list[Command]:
 
 
 def _declared(each: ReviewedRelationship, review: RelationshipReview) -> list[str]:
-    declared = "A foreign key of the database declares this join. ktx relies on it: it computes no score for it, and "
-    declared += "looks for no other reference of the same columns."
+    columns = "this column" if len(each.relationship.child_columns) == 1 else "these columns"
+    declared = "A foreign key of the database declares this join. ktx uses it as it is: it does not score the join "
+    declared += f"or look for other references from {columns}."
     if each.status is JoinStatus.DISABLED:
         return [f"A person rejected this join{_place(each, review)}.", declared]
     return [declared]
@@ -713,9 +721,18 @@ def _decision(
     if each.status in (JoinStatus.MANUAL, JoinStatus.DISABLED):
         sentences.append("Scans keep that decision; the rest of this explanation is about the scan alone.")
     if each.opposite is not None and each.opposite.is_join:
-        sentences.append(f"The join in the opposite direction is in effect: `{each.opposite.name}`.")
-        return sentences
+        basis = _BASES[each.opposite.status]
+        opposite = f"The opposite join {basis}, so this one is not used: `{each.opposite.name}`."
+        return [*sentences, opposite]
     return [*sentences, by_scan]
+
+
+_BASES: Final = {
+    JoinStatus.DECLARED: "is a foreign key of the database",
+    JoinStatus.MANUAL: "was accepted by a person",
+    JoinStatus.ACCEPTED: "was accepted by the scan",
+}
+"""Status of a join -> why it is one."""
 
 
 def _of_people(each: ReviewedRelationship, review: RelationshipReview, declared_by: str | None) -> list[str]:
@@ -727,7 +744,7 @@ def _of_people(each: ReviewedRelationship, review: RelationshipReview, declared_
         return [f"{by}{place}."]
     if each.status is JoinStatus.DISABLED:
         return [f"A person rejected this join{_place(each, review)}."]
-    return [f"`{declared_by}` also declares this join."] if declared_by is not None else []
+    return []
 
 
 def _place(each: ReviewedRelationship, review: RelationshipReview) -> str:

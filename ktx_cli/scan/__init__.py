@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         declarations_text,
         read_declarations,
     )
-    from ktx_cli.scan.relationships.evidence import ChildEvidence
+    from ktx_cli.scan.relationships.evidence import ChildEvidence, Step
     from ktx_cli.scan.relationships.explanation import Explained, RunnerUp, Subject, column_name, explain, scan_decision
     from ktx_cli.scan.relationships.names import stem
     from ktx_cli.scan.relationships.record import DECLARATIONS, RELATIONSHIPS, STEADY, join_probabilities

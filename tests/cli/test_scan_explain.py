@@ -72,9 +72,9 @@ def test_an_explanation_shows_the_decision_the_evidence_and_what_would_change(kt
     assert lines[0] == CUSTOMER
     assert lines[1].startswith("  The scan accepted it: the score is ")
     assert "  + The name `customer_id` matches the table `customers`." in lines
-    for title in ("Evidence (+ for the join, - against it)", "Score, as evidence is added"):
+    for title in ("Evidence (+ for the join, - against it)", "Score by step"):
         assert title in lines
-    assert "What would change the decision" in lines and "Other keys for the same column" in lines
+    assert "What would change the decision" in lines and "Other candidate keys for this column" in lines
 
 
 def test_the_envelope(ktx: Run, scanned: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_envelope(ktx: Run, scanned: Path) -> None:
     assert (found["edge"], found["connection"], found["status"]) == (CUSTOMER, "warehouse", "accepted")
     assert (found["basis"], found["note"]) == ("scan", None) and found["scanned"]
     assert {"topic", "bearing", "text"} == set(found["evidence"][0])
-    assert found["steps"][-1] == {"evidence": "columns", "score": found["score"]}
+    assert found["steps"][-1] == {"evidence": "columns", "score": found["score"], "because": None}
     assert {"condition", "text", "score", "status"} == set(found["changes"][0])
 
 
@@ -106,7 +106,7 @@ def test_several_are_explained_in_their_order_and_each_once(ktx: Run, scanned: P
 
 def test_a_join_to_review_says_why_and_how_to_decide(ktx: Run, scanned: Path) -> None:
     answer = ktx(*EXPLAIN, PARCEL)
-    assert "The scan left it to review: the score is" in answer.out
+    assert "The scan left it for review: the score is" in answer.out
     assert f"ktx scan relationships warehouse --accept '{PARCEL}'" in answer.err
     assert f"ktx scan relationships warehouse --reject '{PARCEL}'" in answer.err
 
@@ -143,7 +143,10 @@ def test_a_decision_of_a_person_is_named_with_its_file(ktx: Run, scanned: Path) 
 def test_a_declared_join_has_no_score(ktx: Run, coded: Path) -> None:
     found = explanation(ktx, "orders.customer_id->customers.id")
     assert (found["status"], found["basis"], found["steps"]) == ("declared", "declared", [])
-    assert found["decision"][0].startswith("A foreign key of the database declares this join.")
+    assert found["decision"] == [
+        "A foreign key of the database declares this join. ktx uses it as it is: it does not score the join or look "
+        "for other references from this column."
+    ]
 
 
 def test_a_join_that_scans_no_longer_detect_gives_the_reason(ktx: Run, coded: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.ingest.plan import IngestRequest
     from ktx_cli.jobs.review import DecisionReport, Explanation, RelationshipList, TypedDecision
     from ktx_cli.project import Layout
-    from ktx_cli.scan import JoinStatus, ReviewedRelationship, RunnerUp
+    from ktx_cli.scan import JoinStatus, ReviewedRelationship, RunnerUp, Step
 
 commands = own_group()
 
@@ -248,11 +248,10 @@ def _explanation_blocks(explanation: Explanation) -> list[Block]:
         marked = tuple((_mark(each.bearing), f" {each.text}") for each in explained.statements)
         blocks.append(Lines(("", "Evidence (+ for the join, - against it)", *marked), hanging=True))
     if explained.steps:
-        steps = [f"{each.probability:.3f} {_STEPS[each.evidence]}" for each in explained.steps]
-        blocks.append(Lines(("", "Score, as evidence is added", *(f"  {each}" for each in steps))))
+        blocks.append(Lines(("", "Score by step", *map(_step_line, explained.steps)), hanging=True))
     if explained.runners_up or explained.steps:
-        rivals = tuple(map(_rival_line, explained.runners_up)) or ("  none was a candidate",)
-        blocks.append(Lines(("", "Other keys for the same column", *rivals), hanging=True))
+        rivals = tuple(map(_rival_line, explained.runners_up)) or ("  None",)
+        blocks.append(Lines(("", "Other candidate keys for this column", *rivals), hanging=True))
     if explained.changes:
         lines = (f"  {each.text}" for each in explained.changes)
         blocks.append(Lines(("", "What would change the decision", *lines), hanging=True))
@@ -265,9 +264,14 @@ _STEPS: Final = {
     "names": "from the names alone",
     "values": "with the values of the column",
     "columns": "with the other columns of the database",
-    "hints": "with the hints of other sources and people",
+    "hints": "with hints",
 }
 """What a step of an explanation adds to the score."""
+
+
+def _step_line(step: Step) -> str:
+    because = f" ({'' if step.evidence == 'hints' else 'mainly '}{step.because})" if step.because else ""
+    return f"  {step.probability:.3f} {_STEPS[step.evidence]}{because}"
 
 
 def _mark(bearing: str) -> Styled:

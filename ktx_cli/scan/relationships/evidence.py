@@ -7,15 +7,17 @@ one feature changed each time, would take longer than the scan.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from enum import Enum
 from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Record, plain_value
 from ktx_cli.privacy import refusal
-from ktx_cli.scan.relationships.columns import NameMatch, Similar
+from ktx_cli.scan.relationships.columns import Family, NameMatch, Similar
 from ktx_cli.scan.relationships.names import word_set
 from ktx_cli.scan.relationships.ranker import (
     FEATURES,
@@ -89,13 +91,32 @@ class ComparedValues:
     sentinel_rows: int = 0
 
 
+class Precision(Enum):
+    """How precise a coverage is, in words."""
+
+    EXACT = "exactly"
+    ESTIMATE = "about"
+    LOWER_BOUND = "at least"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The number of a key's values that a column has: `hits` of `keys`."""
+
+    hits: float
+    keys: int
+    precision: Precision
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateEvidence:
     """What a scan knew about a column, or several, and one key.
 
     `features`, `neighbours`: in the order of the ranker's passes; empty for keys of several columns and for a column
     whose table depends on another one (`condition`), which the ranker does not score. `key_rows`, `key_distinct`: the
-    rows of the key's table, and the key's values in its sample. `rivals`: the number of other keys that contain the
+    rows of the key's table, and the key's values in its sample; `key_complete`: whether that is the whole table.
+    `consecutive`: whether the key's values are numbers without gaps. `types`: the types in the database, if they differ
+    in more than their length. `rivals`: the number of other keys that contain the
     values. `lost`: why another candidate won; `barred`: whether it would have won whatever the probabilities.
     `orphans`: examples of values without a parent, with their rows in the sample. `lineage`: why lineage speaks against
     it. `similar`: the decisions of people about similar joins.
@@ -112,6 +133,9 @@ class CandidateEvidence:
     neighbours: tuple[float, ...] = ()
     key_rows: int = 0
     key_distinct: int = 0
+    key_complete: bool = False
+    consecutive: bool = False
+    types: tuple[str, ...] = ()
     rivals: int = 0
     doubts: tuple[Doubt, ...] = ()
     lost: str | None = None
@@ -125,6 +149,34 @@ class CandidateEvidence:
     def empty(self) -> bool:
         """Whether the column or the key had no values."""
         return bool(self.features) and not (self.features_named("distinct") and self.key_distinct)
+
+    @property
+    def keys(self) -> int:
+        """The number of the key's values."""
+        return self.key_distinct if self.key_complete else max(self.key_rows, self.key_distinct)
+
+    def distinct_of(self, child: ChildEvidence) -> int:
+        """Return the number of the column's distinct values, without a placeholder for a missing one."""
+        return child.distinct - (self.values is not None and self.values.sentinel is not None)
+
+    def looked_up_some(self, child: ChildEvidence) -> bool:
+        """Return whether only some of the column's values were looked up in the key."""
+        return self.values is not None and self.values.distinct < self.distinct_of(child)
+
+    def coverage(self, child: ChildEvidence, *, counted: bool = False) -> Coverage | None:
+        """Return how many of the keys the column has, or None if there are no keys to choose from, or no matches.
+
+        The values of a sample are a lower bound. `counted`: whether the rows of the key's table were counted exactly.
+        """
+        values = self.values
+        if self.keys <= 1 or values is None or not values.hits:
+            return None
+        if self.looked_up_some(child):
+            found = values.hits / values.distinct * self.distinct_of(child)
+            return Coverage(min(found, self.keys), self.keys, Precision.ESTIMATE)
+        precision = Precision.EXACT if self.key_complete or counted else Precision.ESTIMATE
+        precision = precision if child.complete else Precision.LOWER_BOUND
+        return Coverage(min(values.hits, self.keys), self.keys, precision)
 
     def features_named(self, name: str) -> float:
         """Return the value of a feature of the ranker."""
@@ -206,7 +258,10 @@ def _candidate_to_json(each: CandidateEvidence) -> dict[str, Any]:
         fields["check"] = [check.rows, check.missing, check.exact]
     if each.similar is not None:
         fields["similar"] = [each.similar.accepted, each.similar.rejected, each.similar.shift]
-    optional = ("features", "neighbours", "doubts", "lost", "barred", "orphans", "condition", "lineage")
+    optional = (
+        *("features", "neighbours", "doubts", "lost", "barred", "orphans", "condition", "lineage"),
+        *("key_complete", "consecutive", "types"),
+    )
     return fields | {name: value for name in optional if (value := getattr(each, name))}
 
 
@@ -225,6 +280,9 @@ def _candidate_from_json(fields: Mapping[str, Any]) -> CandidateEvidence:
         neighbours=tuple(fields.get("neighbours", ())),
         key_rows=rows,
         key_distinct=distinct,
+        key_complete=bool(fields.get("key_complete")),
+        consecutive=bool(fields.get("consecutive")),
+        types=tuple(fields.get("types", ())),
         rivals=rivals,
         doubts=tuple(map(Doubt, fields.get("doubts", ()))),
         lost=fields.get("lost"),
@@ -324,6 +382,9 @@ def _of_candidate(candidate: Candidate, base: EvidenceBase, *, with_features: bo
         neighbours=tuple(candidate.neighbours) if with_features else (),
         key_rows=key.table.rows,
         key_distinct=key.distinct,
+        key_complete=key.table.complete,
+        consecutive=_is_consecutive(key),
+        types=_differing_types(candidate),
         rivals=candidate.rivals,
         doubts=base.doubts(candidate) if candidate in base.checks else (),
         lost=base.lost.get(candidate),
@@ -332,6 +393,25 @@ def _of_candidate(candidate: Candidate, base: EvidenceBase, *, with_features: bo
         lineage=base.lineage(candidate),
         similar=candidate.similar,
     )
+
+
+def _changed(features: Sequence[float], changes: Mapping[str, float]) -> list[float]:
+    return [changes.get(name, value) for name, value in zip(FEATURES, features, strict=True)]
+
+
+def _is_consecutive(key: ColumnFacts) -> bool:
+    """Return whether a key's values are numbers without gaps."""
+    if key.family is not Family.INTEGER or key.empty:
+        return False
+    width = int(key.profile.maximum) - int(key.profile.minimum) + 1
+    return width == (key.distinct if key.table.complete else key.table.rows)
+
+
+def _differing_types(candidate: Candidate) -> tuple[str, ...]:
+    """Return the types of the column and the key, or nothing if they differ at most in their length or sign."""
+    types = tuple(each.column.native_type for each in (candidate.child, candidate.key))
+    one, other = (re.sub(r"\(.*?\)|\bunsigned\b", "", each.lower()).split() for each in types)
+    return () if one == other else types
 
 
 def _orphans(candidate: Candidate) -> tuple[tuple[Any, int], ...]:
@@ -411,14 +491,50 @@ SAME_PROBABILITY: Final = 1e-6
 """By how much a probability that is computed again may differ; more means that ktx scores differently now."""
 
 
+SMALL_EFFECT: Final = 0.03
+"""Evidence that changes a score by less does not explain it."""
+
+LOWERING: Final[Mapping[str, tuple[tuple[str, Mapping[str, float]], ...]]] = {
+    "values": (
+        ("rows without a match", {"violations": 0.0}),
+        ("other keys that match as well", {"rivals": 0.0, "coverage_rank": 0.0}),
+        ("the part of the key range in which the values lie", {"span": 1.0, "low_skew": 0.0}),
+        ("the small number of distinct values", {"distinct": 2.0, "distinct_share": 0.1, "child_unique": 0.0}),
+    ),
+    "columns": (
+        ("columns with the same name", NO_NEIGHBOURS),
+        ("the other candidates of the column", {"margin": LOG_ODDS_LIMIT, "rank": 0.0, "shared_rivals": 0.0}),
+    ),
+}
+"""Step -> what may have lowered the score, and the features without it."""
+
+RAISING: Final[Mapping[str, tuple[tuple[str, Mapping[str, float]], ...]]] = {
+    "values": (
+        ("the share of rows that match", {"violations": 1.0}),
+        ("a match that chance does not explain", {"chance": 0.0}),
+        ("the part of the keys that match", {"coverage": 0.0, "span": 0.0}),
+    ),
+    "columns": (
+        ("columns with the same name", NO_NEIGHBOURS),
+        ("other columns that reference the key", {"popular": 0.0, "popular_by_role": 0.0}),
+        ("no other candidate that comes close", {"margin": 0.0, "rank": 1.0}),
+    ),
+}
+"""Step -> what may have raised the score, and the features without it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step(Record):
-    """The probability after one more kind of evidence: `names`, `values`, `columns` or `hints`."""
+    """The probability after one more kind of evidence: `names`, `values`, `columns` or `hints`.
+
+    `because`: what changed it most, or None if nothing stands out; of `hints`, their sources.
+    """
 
     evidence: str
     probability: float
+    because: str | None = None
 
-    json_keys = ("evidence", "score=rounded")
+    json_keys = ("evidence", "score=rounded", "because")
 
     @property
     def rounded(self) -> float:
@@ -459,7 +575,7 @@ class Scorer:
     def probability(self, changes: Mapping[str, float] | None = None, hints: Iterable[str] | None = None) -> float:
         """Return the probability with some features changed. `hints`: instead of the known ones."""
         changed = changes or {}
-        features = [changed.get(name, value) for name, value in zip(FEATURES, self.evidence.features, strict=True)]
+        features = _changed(self.evidence.features, changed)
         chosen = self.hints if hints is None else frozenset(hints)
         probability, similar = self._without_hints(features, changed), self.evidence.similar
         probability = with_hints(probability, chosen) if chosen else probability
@@ -471,12 +587,23 @@ class Scorer:
         rowless = self.ranker.rowless or self.ranker
         steps = [Step("names", rowless.probability(without_rows(features)))]
         if not evidence.empty:
-            steps.append(Step("values", self._first_pass(features)))
+            self._add_step(steps, "values", lambda changes: self._first_pass(_changed(features, changes)))
             if self.ranker.second is not None:
-                steps.append(Step("columns", self._without_hints(features, {})))
+                self._add_step(steps, "columns", lambda changes: self._without_hints(features, changes))
         if self.hints or self.evidence.similar is not None:
-            steps.append(Step("hints", self.probability()))
+            sources = [*sorted(self.hints), *(["people"] if self.evidence.similar is not None else [])]
+            steps.append(Step("hints", self.probability(), ", ".join(sources)))
         return steps
+
+    def _add_step(self, steps: list[Step], name: str, score: Callable[[Mapping[str, float]], float]) -> None:
+        """Add a step with what changed the score most, if it is responsible for much of the change."""
+        probability = score({})
+        change = probability - steps[-1].probability
+        causes = (LOWERING if change < 0 else RAISING)[name] if abs(change) >= SMALL_EFFECT else ()
+        effects = {cause: probability - score(without) for cause, without in causes}
+        cause = max(effects, key=lambda each: effects[each] * change, default="")
+        found = effects and effects[cause] * change > 0 and abs(effects[cause]) >= abs(change) / 3
+        steps.append(Step(name, probability, cause if found else None))
 
     def outcome(
         self,

@@ -10,12 +10,31 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import Record, listing, one_line, plural
 from ktx_cli.scan.relationships.columns import Family
 from ktx_cli.scan.relationships.discovery import FEW_VALUES
-from ktx_cli.scan.relationships.evidence import COLUMNS, KEYS, NAMES, NO_HINTS, VALUES, Scorer, Step
-from ktx_cli.scan.relationships.names import tokens, words
-from ktx_cli.scan.relationships.ranker import FEATURES, FIT_TOLERANCE, HINT_WEIGHTS, NEIGHBOUR_FEATURES, load_ranker
+from ktx_cli.scan.relationships.evidence import (
+    COLUMNS,
+    KEYS,
+    NAMES,
+    NO_HINTS,
+    SMALL_EFFECT,
+    VALUES,
+    Precision,
+    Scorer,
+    Step,
+)
+from ktx_cli.scan.relationships.hints import HINT_TEXTS, HintText
+from ktx_cli.scan.relationships.names import alike, tokens, words
+from ktx_cli.scan.relationships.ranker import (
+    FEATURES,
+    FIT_TOLERANCE,
+    HINT_WEIGHTS,
+    NEIGHBOUR_FEATURES,
+    branch_probability,
+    load_ranker,
+)
 from ktx_cli.scan.relationships.record import (
     LEAST_PROBABILITY,
     MAX_VIOLATIONS,
+    SURE_PROBABILITY,
     VAGUE,
     Check,
     Doubt,
@@ -49,19 +68,6 @@ class Statement(Record):
     bearing: Bearing
     text: str
 
-
-HINT_TEXTS: Final[Mapping[str, str]] = {
-    "dbt": "a relationships test in dbt",
-    "lookml": "a join in LookML",
-    "metabase": "a declaration in Metabase",
-    "view": "a join in the definition of a view",
-    "lineage": "a declared join of tables that are built from these",
-    "history": "a join in past queries",
-    "model": "a proposal of the model",
-    "model_rejected": "the model's answer that this is not a reference",
-    "embedding": "a similar meaning of the names, as a model measures it",
-}
-"""Source of a hint -> what it is, in words."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "measure": "amounts and counts",
@@ -171,9 +177,15 @@ def _names(subject: Subject) -> Iterator[Statement]:
         yield Statement("name", Bearing.FOR if usual else Bearing.AGAINST, text)
     for kind, meaning in _WORDS.items():
         found = sorted(words(kind) & set(tokens(column)))
-        if found and best < 0.75:
+        if found and best < 0.75 and not _names_dates(subject.evidence):
             text = f"The word `{found[0]}` in the name is usual for {meaning}, and rare for references."
             yield Statement("name", Bearing.AGAINST, text)
+
+
+def _names_dates(evidence: CandidateEvidence) -> bool:
+    """Return whether a key is one of dates by its name, so that `month` may refer to it."""
+    names = (evidence.parent.name, *evidence.parent_columns)
+    return any(not words("time").isdisjoint(tokens(name)) for name in names)
 
 
 def name_text(column: str, evidence: CandidateEvidence) -> tuple[str, bool]:
@@ -183,13 +195,25 @@ def name_text(column: str, evidence: CandidateEvidence) -> tuple[str, bool]:
         same = column.casefold() == key.casefold()
         return ("The column has the same name as the key." if same else f"The name matches the key `{key}`."), True
     if match.table >= 0.75:
-        return f"The name `{column}` matches the table `{table}`.", True
+        return _table_text(column, evidence.parent.name), True
     if match.best >= 0.4:
         near = f"the key `{key}`" if match.key > match.table else f"the table `{table}`"
         return f"The name `{column}` is similar to {near}.", True
     if match.meaning:
-        return f"The name `{column}` may mean the table `{table}` in other words.", True
+        named = "_".join(each for each in tokens(column) if each not in words("key")) or column
+        return f"`{named}` may be another word for `{table}`.", True
     return f"The name `{column}` gives no indication of `{table}`.", False
+
+
+def _table_text(column: str, table: str) -> str:
+    """Return that a column's name matches a table, or which of the table's words it has."""
+    own, parts = tokens(column), [each for each in dict.fromkeys(tokens(table)) if each not in words("layer")]
+    shared = [each for each in parts if any(alike(each, word) >= 0.8 for word in own)]
+    if not shared or len(shared) == len(parts):
+        return f"The name `{column}` matches the table `{quoted(table)}`."
+    listed, is_one = listing(f"`{each}`" for each in shared), len(shared) == 1
+    found = f"The word {listed} of the name also occurs" if is_one else f"The words {listed} of the name also occur"
+    return f"{found} in the table name `{quoted(table)}`."
 
 
 def _matches(subject: Subject) -> Iterator[Statement]:
@@ -203,39 +227,60 @@ def _matches(subject: Subject) -> Iterator[Statement]:
     yield _match_statement(subject, check)
     if check.rows < FEW_ROWS:
         rows = plural(check.rows, "row")
-        yield Statement("values", Bearing.AGAINST, f"Only {rows} with a value: that proves little.")
+        yield Statement(
+            "values",
+            Bearing.AGAINST,
+            f"Only {rows} {'has' if check.rows == 1 else 'have'} a value, which proves little.",
+        )
     if evidence.orphans:
-        examples = listing(f"{shown_value(value)} ({plural(rows, 'row')})" for value, rows in evidence.orphans)
+        shown = [f"{shown_value(value)} ({plural(rows, 'row')})" for value, rows in evidence.orphans]
+        lost = 0 if values is None or subject.evidence.looked_up_some(subject.child) else values.distinct - values.hits
+        examples = listing(shown, len(shown)) if lost <= len(shown) else _with_more(shown, lost - len(shown))
         sampled = "" if subject.child.complete else " in the sample"
         yield Statement("values", Bearing.NEUTRAL, f"Values without a match{sampled}: {examples}.")
     if values is not None and values.sentinel is not None:
         rows = plural(values.sentinel_rows, "row") + ("" if subject.child.complete else " of the sample")
-        text = f"{shown_value(values.sentinel)} counts as no value ({rows}), because the key does not contain it."
+        text = f"{shown_value(values.sentinel)} is treated as a placeholder for a missing value ({rows}), because "
+        text += "it is a common one, and the only one among the values without a match."
         yield Statement("values", Bearing.NEUTRAL, text)
     nulls, rows_read = subject.child.nulls, subject.child.rows
     if nulls:
-        yield Statement("values", Bearing.NEUTRAL, f"{share(nulls, rows_read)} of the rows have no value.")
+        among = "rows" if subject.child.complete else f"{rows_read:,} sampled rows"
+        yield Statement("values", Bearing.NEUTRAL, f"{share(nulls, rows_read)} of the {among} have no value.")
+
+
+def _with_more(shown: Sequence[str], more: int) -> str:
+    return f"{', '.join(shown)} and {plural(more, 'more value')}"
 
 
 def _empty_text(subject: Subject) -> str:
     child, evidence = subject.child, subject.evidence
-    without = "so no row can confirm or contradict the join"
     if child.distinct:
-        table = f"`{quoted(evidence.parent.name)}`"
-        return (
-            f"The table {table} has no rows, {without}." if not evidence.key_rows else f"The key is empty, {without}."
-        )
+        return f"{_emptiness(child, evidence)}, so no row has a match yet."
     if not child.rows:
-        return f"The table `{quoted(child.child.name)}` has no rows, {without}."
-    return f"All {child.rows:,} rows of the column are empty, {without}."
+        return f"{_emptiness(child, evidence)}, so no row can confirm or contradict the join."
+    profile = subject.profile(child.child, child.columns[0])
+    how = "NULL" if profile is not None and profile.nulls >= profile.rows else "empty (NULL or '')"
+    rows = plural(child.rows, "row") if child.complete else f"{child.rows:,} sampled rows"
+    return f"The column is {how} in all {rows}, so no row can confirm or contradict the join."
+
+
+def _emptiness(child: ChildEvidence, evidence: CandidateEvidence) -> str:
+    """Return which end of a relationship has no values."""
+    if child.distinct:
+        name = column_name(evidence.parent, evidence.parent_columns)
+        table = f"The referenced table `{quoted(evidence.parent.name)}` is empty"
+        return f"The referenced column `{name}` is empty" if evidence.key_rows else table
+    return "The column is empty" if child.rows else f"The table `{quoted(child.child.name)}` is empty"
 
 
 def _match_statement(subject: Subject, check: Check, where: str = "") -> Statement:
-    values, distinct = subject.evidence.values, subject.child.distinct
-    if not check.exact and values is not None and values.distinct < distinct:
-        found = "all" if values.hits == values.distinct else str(values.hits)
-        text = f"Of the {distinct:,} different values, ktx looked up {values.distinct}: {found} exist in "
-        text += f"`{subject.parent}`."
+    values = subject.evidence.values
+    if not check.exact and values is not None and subject.evidence.looked_up_some(subject.child):
+        found = "all of them" if values.hits == values.distinct else f"{values.hits:,} of them"
+        distinct = subject.evidence.distinct_of(subject.child)
+        text = f"ktx looked up {values.distinct:,} of the {distinct:,} distinct values, and {found} exist in "
+        text += f"`{subject.parent}`. It did not compare the others."
         return Statement("values", Bearing.FOR if check.violations <= FIT_TOLERANCE else Bearing.AGAINST, text)
     scope = "all rows were checked" if check.exact else "only a sample was checked"
     if not check.missing:
@@ -247,7 +292,7 @@ def _match_statement(subject: Subject, check: Check, where: str = "") -> Stateme
     verb = "has" if check.missing == 1 else "have"
     known = values is not None and (values.rows, values.missing) == (check.rows, check.missing)
     lost = values.distinct - values.hits if values is not None and known else 0
-    different = f", with {'one value' if lost == 1 else f'{lost:,} different values'}," if lost else ""
+    different = f", with {'one value' if lost == 1 else f'{lost:,} distinct values'}," if lost else ""
     text = f"{check.missing:,} of {check.rows:,} rows{where} ({part}){different} {verb} no match in `{subject.parent}`"
     text += f" ({scope})."
     bearing = Bearing.AGAINST if check.violations > FIT_TOLERANCE else Bearing.NEUTRAL
@@ -259,25 +304,28 @@ def _spread(subject: Subject) -> Iterator[Statement]:
     evidence, child = subject.evidence, subject.child
     if evidence.empty or evidence.values is None:
         return
-    few, count = child.distinct <= FEW_VALUES, child.distinct - (evidence.values.sentinel is not None)
-    text = f"The column has {'only ' if few else ''}{plural(count, 'different value')}{_range(subject)}"
+    few, count = child.distinct <= FEW_VALUES, subject.evidence.distinct_of(subject.child)
+    text = f"{'only ' if few else ''}{plural(count, 'distinct value')}{_range(subject)}"
+    text = f"The column has {text}" if child.complete else f"In {child.rows:,} sampled rows, the column has {text}"
     yield Statement("values", Bearing.AGAINST if few else Bearing.NEUTRAL, text)
     narrow = _spans_range(subject) and child.distinct >= FEW_ROWS and subject.feature("span") <= NARROW_SPAN
     if narrow:
         text = "The values lie in a small part of the keys' range, where references usually spread over all of it."
         yield Statement("values", Bearing.AGAINST, text)
     if subject.feature("child_unique") and child.distinct > 1:
-        text = "Every value of the column occurs once, so that each key has at most one row."
+        text = "Every value occurs once, so each key matches at most one row."
         yield Statement("values", Bearing.NEUTRAL, text)
     chance, number = subject.feature("chance"), not subject.feature("parent_text")
-    if number and subject.feature("parent_dense") and _is_number(subject):
-        text = "The keys are consecutive numbers, so that any numbers of this size would match."
+    if number and subject.feature("parent_dense") and _is_number(subject) and evidence.key_distinct > 1:
+        how = "consecutive" if evidence.consecutive else "nearly consecutive"
+        how = how if evidence.consecutive or evidence.key_complete else "consecutive or nearly consecutive"
+        text = f"The keys are {how} numbers, so any number in that range would match."
         yield Statement("values", Bearing.NEUTRAL, text)
         if subject.feature("low_skew") > 0.5:
             text = "The values crowd at the low end of the keys, as counts and ranks do."
             yield Statement("values", Bearing.AGAINST, text)
     elif chance >= 3 and not narrow:
-        yield Statement("values", Bearing.FOR, f"A match by chance is improbable (less than 1 in {_odds(chance)}).")
+        yield Statement("values", Bearing.FOR, f"A chance match is unlikely (less than 1 in {_odds(chance)}).")
     if evidence.rivals:
         fitting = [
             f"`{column_name(each.parent, each.parent_columns)}`"
@@ -287,22 +335,23 @@ def _spread(subject: Subject) -> Iterator[Statement]:
             and each.check
             and each.check.violations <= FIT_TOLERANCE
         ]
-        text = f"The values also fit {plural(evidence.rivals, 'other key')}{_named_of(fitting, evidence.rivals)}."
+        text = f"The values also match at least {plural(evidence.rivals, 'other key')}"
+        text += f"{_named_of(fitting, evidence.rivals)}."
         yield Statement("values", Bearing.AGAINST, text)
     else:
-        yield Statement("values", Bearing.FOR, "The values fit no other key that the column may refer to.")
-    if not subject.feature("same_type"):
-        text = "The column and the key have different types in the database."
+        yield Statement("values", Bearing.FOR, "The values match no other candidate key.")
+    if evidence.types:
+        text = "The column and the key have different types: {} and {}.".format(*map(shown_value, evidence.types))
         yield Statement("values", Bearing.AGAINST, text)
 
 
 def _named_of(names: Sequence[str], count: int) -> str:
-    """Return which other keys contain the values; those that the column's name cannot mean are only counted."""
+    """Return which other keys contain the values; those that are not candidates by their names are only counted."""
     more = count - len(names)
     if more <= 0:
         return f": {listing(names, 3)}"
-    unlike = "whose name does not fit" if more == 1 else "whose names do not fit"
-    return f": {listing(names, 3)}, and {more} {unlike}" if names else f" {unlike}"
+    unlike = "whose name does not match" if more == 1 else "whose names do not match"
+    return f": {listing(names, 3)}, and {more} {unlike}" if names else f", {unlike}"
 
 
 def _is_number(subject: Subject) -> bool:
@@ -312,20 +361,30 @@ def _is_number(subject: Subject) -> bool:
 
 def _range(subject: Subject) -> str:
     """Return the size of the key, and the smallest and largest values of both columns if they may be shown."""
-    evidence = subject.evidence
-    key = evidence.parent_columns[0]
+    evidence, key = subject.evidence, subject.evidence.parent_columns[0]
     own, other = subject.profile(subject.child.child, subject.child.columns[0]), subject.profile(evidence.parent, key)
-    keys = max(evidence.key_rows, evidence.key_distinct)
-    verb, part = "covers" if subject.child.distinct == 1 else "cover", share(min(1.0, subject.feature("coverage")), 1)
-    covered = f", which {verb} {part} of the {keys:,} keys" if keys > 1 else "; the key has only 1"
-    if not evidence.values or not evidence.values.hits:
-        covered = f"; the key has {keys:,}"
-    if _spans_range(subject):
-        covered += f", and span {share(min(1.0, subject.feature('span')), 1)} of their range"
+    covered = _covered(subject)
     if own is None or other is None or None in (own.minimum, own.maximum, other.minimum, other.maximum):
         return f"{covered}."
     ranges = (f"from {shown_value(each.minimum)} to {shown_value(each.maximum)}" for each in (own, other))
     return "{}. Values range {}, keys {}.".format(covered, *ranges)
+
+
+def _covered(subject: Subject) -> str:
+    """Return how many of the keys the values match, as far as the rows that were read tell."""
+    evidence, values, profile = subject.evidence, subject.evidence.values, subject.profiles.get(subject.evidence.parent)
+    coverage = evidence.coverage(subject.child, counted=profile is not None and profile.exact_count)
+    if coverage is None or values is None:
+        return "; there is only 1 key" if evidence.keys <= 1 else f"; the key has {evidence.keys:,}"
+    who = "It" if evidence.distinct_of(subject.child) == 1 else "They"
+    if values.hits < values.distinct and coverage.precision is not Precision.ESTIMATE:
+        who = f"{values.hits:,} of them"
+    verb = "matches" if values.hits == 1 else "match"
+    precision = "" if coverage.precision is Precision.EXACT else f"{coverage.precision.value} "
+    text = f". {who} {verb} {precision}{share(coverage.hits, coverage.keys)} of the {coverage.keys:,} keys"
+    if _spans_range(subject):
+        text += f" and span {share(min(1.0, subject.feature('span')), 1)} of the key range"
+    return text
 
 
 def _spans_range(subject: Subject) -> bool:
@@ -343,18 +402,30 @@ def _odds(chance: float) -> str:
 def _key(subject: Subject) -> Iterator[Statement]:
     evidence = subject.evidence
     key = f"`{quoted(evidence.parent_columns[0])}`"
-    if subject.feature("owner") >= 0.9:
-        yield Statement("key", Bearing.FOR, f"{key} is named as the key of `{quoted(evidence.parent.name)}`.")
+    table = f"`{quoted(evidence.parent.name)}`"
+    further = _reference_of_key(subject)
+    same = further is not None and further.parent_columns == evidence.parent_columns
+    if further is not None:
+        text = f"{key} of {table} is itself a reference, to `{column_name(further.parent, further.parent_columns)}`."
+        yield Statement("key", Bearing.NEUTRAL, text)
+    if subject.feature("owner") >= 0.9 and not same:
+        yield Statement("key", Bearing.FOR, f"{key} looks like the key of {table}, by its name.")
     if subject.feature("owner") < 0.5:
-        yield Statement("key", Bearing.AGAINST, f"{key} is not named as the key of its table.")
+        yield Statement("key", Bearing.AGAINST, f"{key} does not look like the key of {table}.")
     if subject.feature("child_own_name") >= 0.75:
-        text = f"The column is itself named as the key of its own table `{quoted(subject.child.child.name)}`."
+        text = f"The column looks like the key of its own table, `{quoted(subject.child.child.name)}`."
         yield Statement("key", Bearing.AGAINST, text)
+
+
+def _reference_of_key(subject: Subject) -> Relationship | None:
+    """Return the join by which the key itself refers to another key."""
+    key = (subject.evidence.parent, subject.evidence.parent_columns)
+    return next((each for each in subject.known if (each.child, each.child_columns) == key), None)
 
 
 def _of_view(subject: Subject) -> Iterator[Statement]:
     if subject.child.is_view:
-        text = f"`{quoted(subject.child.child.name)}` is a view. ktx records joins of views only if it accepts them."
+        text = f"`{quoted(subject.child.child.name)}` is a view. For views, ktx saves only accepted joins."
         yield Statement("columns", Bearing.NEUTRAL, text)
 
 
@@ -369,8 +440,8 @@ def _columns(subject: Subject) -> Iterator[Statement]:
     back = [each for each in named if (each.parent, each.parent_columns) == own]
     elsewhere = [each for each in named if each not in alike and each not in back]
     if back:
-        verb = "refers" if len(back) == 1 else "refer"
-        text = f"{plural(len(back), 'other column')} with this name {verb} to this column itself, as to a key: "
+        verb, its = ("references", "its") if len(back) == 1 else ("reference", "their")
+        text = f"{plural(len(back), 'other column')} with this name {verb} this column as {its} key: "
         text += f"{listing((f'`{column_name(each.child, each.child_columns)}`' for each in back), 3)}."
         yield Statement("columns", Bearing.AGAINST, text)
     if alike:
@@ -385,6 +456,14 @@ def _columns(subject: Subject) -> Iterator[Statement]:
         others = plural(len(elsewhere), "other column")
         text = f"{others} with this name {verb} to another key: {listing(keys, 3)}."
         yield Statement("columns", Bearing.NEUTRAL if alike else Bearing.AGAINST, text)
+    reverse = [
+        each for each in joins
+        if (each.child, each.parent) == (found.parent, found.child) != (found.child, found.parent) and each not in back
+    ]  # fmt: skip
+    if reverse:
+        shown = listing((f"`{column_name(each.child, each.child_columns)}`" for each in reverse), 3)
+        text = f"The table `{quoted(found.parent.name)}` itself references `{quoted(found.child.name)}`, by {shown}."
+        yield Statement("columns", Bearing.AGAINST, text)
     further = [each for each in joins if (each.parent, each.parent_columns) == to and each not in alike]
     if further:
         shown = listing((f"`{column_name(each.child, each.child_columns)}`" for each in further), 3)
@@ -396,11 +475,8 @@ def _columns(subject: Subject) -> Iterator[Statement]:
 
 def _hints(subject: Subject) -> Iterator[Statement]:
     for hint in sorted(set(subject.evidence.sources) - NO_HINTS):
-        text = HINT_TEXTS.get(hint, f"a hint of the kind `{hint}`")
-        if HINT_WEIGHTS.get(hint, 0.0) < 0:
-            yield Statement("hint", Bearing.AGAINST, f"The score counts {text}.")
-        else:
-            yield Statement("hint", Bearing.FOR, f"{text[:1].upper()}{text[1:]} also names this join.")
+        bearing = Bearing.AGAINST if HINT_WEIGHTS.get(hint, 0.0) < 0 else Bearing.FOR
+        yield Statement("hint", bearing, _hint_text(hint).states)
     similar = subject.evidence.similar
     counts = () if similar is None else ((similar.accepted, "accepted"), (similar.rejected, "rejected"))
     for (count, decided), bearing in zip(counts, (Bearing.FOR, Bearing.AGAINST), strict=False):
@@ -408,8 +484,11 @@ def _hints(subject: Subject) -> Iterator[Statement]:
             verb = "similar join was" if count == 1 else "similar joins were"
             yield Statement("hint", bearing, f"{count} {verb} {decided} by people.")
     if subject.evidence.lineage is not None:
-        text = f"By the lineage of the dbt project, {subject.evidence.lineage}."
-        yield Statement("hint", Bearing.AGAINST, text)
+        yield Statement("hint", Bearing.AGAINST, f"{subject.evidence.lineage.rstrip('.')}.")
+
+
+def _hint_text(hint: str) -> HintText:
+    return HINT_TEXTS.get(hint) or HintText(f"The hint `{hint}` names this join.", f"`{hint}` did not name this join")
 
 
 def _of_composite(subject: Subject) -> Iterator[Statement]:
@@ -433,16 +512,16 @@ def _of_composite(subject: Subject) -> Iterator[Statement]:
 
 
 def _composite_score(evidence: CandidateEvidence) -> str:
-    """Return why a join of several columns has its score, one of three fixed ones."""
+    """Return why a join of several columns has its score, one of a few fixed ones."""
     if evidence.check is None or not evidence.check.rows:
         why = "there are no rows to compare"
     elif evidence.probability >= 0.97:
-        why = "the names alone determine the key, all rows match, and a match by chance is improbable"
+        why = "the names identify the key, all rows match, and a chance match is unlikely"
     elif evidence.probability >= 0.9:
-        why = "either the names alone determine the key, or the rows match too well for chance"
+        why = "the names identify the key, or the rows match too well for chance"
     else:
-        why = "the names alone do not determine the key, and the rows could also match by chance"
-    return f"The score of a join of several columns is fixed: {evidence.probability:g}, because {why}."
+        why = "the names are too generic to identify the key, and the rows could match by chance"
+    return f"Multi-column joins get one of the scores 0.6, 0.9 and 0.97, here {evidence.probability:g}, because {why}."
 
 
 def _of_branch(subject: Subject) -> Iterator[Statement]:
@@ -462,7 +541,14 @@ def _of_branch(subject: Subject) -> Iterator[Statement]:
         key = column_name(other.parent, other.parent_columns)
         text = f"With {kind} = `{other.condition[1] if other.condition else ''}`, the column refers to `{key}`."
         yield Statement("columns", Bearing.NEUTRAL, text)
-    text = "The score is 0.95 if the value names the table, 0.8 if only other values name theirs, and 0.5 otherwise."
+    if named:
+        why = f"the value names the table `{table}`"
+    elif evidence.probability > branch_probability(0.0, named=False):
+        why = "other values of the column name their tables, although this one does not"
+    else:
+        why = "no value of the column names its table"
+    text = "Joins that depend on another column get one of the scores 0.5, 0.8 and 0.95, here "
+    text += f"{evidence.probability:g}, because {why}."
     yield Statement("score", Bearing.NEUTRAL, text)
 
 
@@ -517,13 +603,14 @@ class Explained:
 
 _DOUBTS: Final[Mapping[Doubt, str]] = {
     Doubt.NOT_CHECKED: "the time limit of the scan was reached before the values were checked",
-    Doubt.NO_PARENT_ROWS: "the table of the key has no rows yet, so no row can confirm the join",
+    Doubt.NO_PARENT_ROWS: "the referenced table is empty, so no row has a match yet",
     Doubt.DATE_KEY: "a calendar contains every date, and the column that this date would refer to is not the most "
     "likely key of its table",
-    Doubt.FEW_VALUES: "the name gives no indication, and one or two values fit many keys",
+    Doubt.FEW_VALUES: "the name gives no indication, and one or two values match many keys; a score of at least "
+    f"{SURE_PROBABILITY:g} would be enough all the same",
     Doubt.LINEAGE: "the lineage of the dbt project speaks against it",
-    Doubt.OWN_NUMBER: "the column is named as the number of its own table, and few or consecutive numbers are in "
-    "every larger key",
+    Doubt.OWN_NUMBER: "the column looks like the ID of its own table, and a few small numbers match almost any key, so "
+    f"the match proves nothing; a score of at least {SURE_PROBABILITY:g} would be enough all the same",
 }
 
 _RULES: Final[Mapping[Rule, str]] = {
@@ -531,9 +618,6 @@ _RULES: Final[Mapping[Rule, str]] = {
     Rule.ORIGINAL: "both keys are similarly likely, and ktx prefers the table to which the key originally belongs",
     Rule.NEAREST: "both keys are similarly likely, and ktx prefers the nearer table, which itself refers to the other",
 }
-
-SMALL_EFFECT: Final = 0.03
-"""A kind of evidence that changes the score by less does not explain why one key is preferred to another."""
 
 LARGE_EFFECT: Final = 0.1
 """A condition that changes the score by less, and not the status, is not worth a sentence."""
@@ -593,18 +677,18 @@ def _why(subject: Subject, other: CandidateEvidence) -> str:
         why = _RULES[child.rule]
     if why is not None:
         why = why.rstrip(".")
-        return f"chosen: {why}" if chosen else why
+        return f"chosen because {why}" if chosen else why
     reasons = [each[0 if chosen else 1] for each in _differences(better, worse, child.thresholds)]
     if chosen:
         return f"chosen: {' and '.join(reasons) or 'it has the higher score'}"
-    return " and ".join(reasons) or "it has the lower score"
+    return " and ".join(reasons)
 
 
 _GROUPS: Final[Mapping[str, tuple[frozenset[str], str, str]]] = {
     "names": (NAMES, "the name of its table fits better", "the name of its table fits less"),
     "key": (KEYS, "it is more plausible as a key", "it is less plausible as a key"),
     "columns": (COLUMNS, "other columns speak for it", "other columns speak for the chosen key"),
-    "values": (VALUES, "the values fit it more narrowly", "the values fit it less narrowly"),
+    "values": (VALUES, "the values cover more of this key", "the values cover less of this key"),
 }
 """Group of features -> its features, and what it means if it is in favour of a candidate, or against it."""
 
@@ -637,7 +721,7 @@ def _name_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
     match = subject.evidence.name_match
     if match.best or match.meaning:
         better = sum(e.name_match.best > 0 for e in subject.child.candidates if e is not subject.evidence)
-        yield _changed(subject, "no_name", "If the name gave no indication", scorer.without_name(better))
+        yield _changed(subject, "no_name", "If the column's name were ignored", scorer.without_name(better))
     if subject.feature("namesakes"):
         yield from _if_relevant(subject, "no_namesakes", "If no other column had this name", scorer.without_namesakes())
 
@@ -660,7 +744,7 @@ def _rows_change(subject: Subject, scorer: Scorer) -> Iterator[Change]:
     """Yield what a join without rows is waiting for."""
     if subject.relationship.status is not Status.REVIEW:
         return
-    text = "As soon as there are values, the next scan compares them and decides; until then, only a person can."
+    text = "As soon as there are values, the next scan compares them and decides. Until then, only a person can."
     yield Change("rows", text)
     if scorer.probability() >= subject.child.thresholds.accept_threshold and not _doubts(subject.evidence):
         text = "With `scan.relationships.validationRequiredForManifest: false`, ktx would accept it without rows."
@@ -672,31 +756,29 @@ def _orphan_change(subject: Subject, scorer: Scorer | None) -> Iterator[Change]:
     check = subject.evidence.check
     if check is None or not check.rows:
         return
-    now = f"now {share(check.missing, check.rows)}" if check.missing else "now none"
+    now = f"currently {share(check.missing, check.rows)}"
     most = MAX_VIOLATIONS if scorer is None else scorer.tolerated_orphans()
     if subject.relationship.status is Status.ACCEPTED:
-        condition = (
-            f"if more than {share(most, 1)} of the rows had no match" if most else "as soon as a row had no match"
-        )
-        text = f"The join would need review {condition} ({now})."
+        several = int(most * check.rows + 1e-9) > 0
+        condition = f"more than {share(most, 1)} of rows had no match" if several else "any row had no match"
+        text = f"The join would go to review if {condition} ({now})."
         yield Change("orphans", text, status=Status.REVIEW)
     elif check.violations > MAX_VIOLATIONS and most:
         limit = share(most, 1)
-        yield Change("orphans", f"For a scan to accept it, at most {limit} of the rows may have no match ({now}).")
+        yield Change("orphans", f"For a scan to accept it, at most {limit} of rows may have no match ({now}).")
 
 
 def _hint_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
     if scorer.hints:
-        named = " and ".join(HINT_TEXTS.get(each, each) for each in sorted(scorer.hints))
-        yield _changed(subject, "no_hints", f"Without {named}", scorer.without_hints())
+        named = " and ".join(_hint_text(each).without for each in sorted(scorer.hints))
+        yield _changed(subject, "no_hints", f"If {named}", scorer.without_hints())
     is_likely = scorer.probability() >= subject.child.thresholds.accept_threshold
     liftable = set(_doubts(subject.evidence)) & VAGUE
     if subject.evidence.empty or (is_likely and not liftable and subject.evidence.lost is None):
         return
     for hint in dict.fromkeys([scorer.needed_hint(), "dbt"]):
         if hint is not None and hint not in scorer.hints:
-            what = f"With {HINT_TEXTS.get(hint, hint)}"
-            yield _changed(subject, f"with_{hint}", what, scorer.with_hint(hint))
+            yield _changed(subject, f"with_{hint}", f"If {_hint_text(hint).also}", scorer.with_hint(hint))
 
 
 def _rival_change(subject: Subject, scorer: Scorer) -> Iterator[Change]:
@@ -710,7 +792,8 @@ def _rival_change(subject: Subject, scorer: Scorer) -> Iterator[Change]:
         return
     status = status_of(second.probability, second.check, scorer.thresholds, empty=not second.key_distinct)
     name = column_name(second.parent, second.parent_columns)
-    text = f"Without this key, `{name}` would be next, with {second.probability:.3f}: {_STATUS_TEXTS[status]}."
+    text = f"If this key were excluded, `{name}` would be next, with {second.probability:.3f}: "
+    text += f"{_STATUS_TEXTS[status]}."
     yield Change("without_key", text, second.probability, status)
 
 
@@ -723,7 +806,7 @@ def _if_relevant(subject: Subject, condition: str, what: str, outcome: Outcome) 
 
 _STATUS_TEXTS: Final[Mapping[Status, str]] = {
     Status.ACCEPTED: "accepted",
-    Status.REVIEW: "to review",
+    Status.REVIEW: "for review",
     Status.REJECTED: "rejected",
 }
 
@@ -748,44 +831,59 @@ def _winner(child: ChildEvidence, evidence: CandidateEvidence) -> CandidateEvide
     return next((each for each in child.candidates if each.lost is None and each.condition is None), None)
 
 
-def scan_decision(found: Relationship, child: ChildEvidence | None, evidence: CandidateEvidence | None) -> str:
-    """Return the decision of the scan about a relationship, and what it depends on, in a sentence."""
+def scan_decision(
+    found: Relationship, child: ChildEvidence | None, evidence: CandidateEvidence | None, *, alone: bool = False
+) -> str:
+    """Return the decision of the scan about a relationship, and what it depends on, in a sentence.
+
+    `alone`: a person decided otherwise, or a source did, so that it is what the scan would decide.
+    """
+    did = f"On its own, the scan would {_WOULD[found.status]}" if alone else f"The scan {_DID[found.status]}"
+    score = f"{found.probability:.3f}"
     if child is None or evidence is None:
-        return f"{_SCAN_TEXTS[found.status]} (score {found.probability:g}). {found.reason}"
-    limits, score = child.thresholds, f"{found.probability:g}"
-    lowered = f"{found.reason[:1].lower()}{found.reason[1:]}"
+        return f"{did} (score {score}). {found.reason}"
+    limits = child.thresholds
     least, most = f"{limits.review_threshold:g}", f"{limits.accept_threshold:g}"
     if found.status is Status.ACCEPTED:
-        return f"The scan accepted it: the score is {score}, and {most} is enough."
+        return f"{did}: the score is {score}, and the threshold is {most}."
     if found.status is Status.REJECTED:
         if evidence.probability < limits.review_threshold:
-            return f"The scan rejected it: the score is {score}, and review requires {least}."
-        return f"The scan rejected it although the score is {score}: {_lost_text(child, evidence) or lowered}"
-    if evidence.probability < limits.review_threshold:
-        return f"The scan left it to review: the score is only {score}, but no row can contradict it."
+            return f"{did}: the score is {score}, and the minimum for review is {least}."
+        lowered = f"{found.reason[:1].lower()}{found.reason[1:]}"
+        return f"{did} although the score is {score}: {_lost_text(child, evidence) or lowered}"
     if evidence.probability < limits.accept_threshold:
-        unconfirmed = ", and no row can confirm it" if evidence.empty else ""
-        return f"The scan left it to review: the score is {score}, acceptance requires {most}{unconfirmed}."
-    return f"The scan left it to review although the score is {score}: {_review_reason(evidence)}."
+        why = f"the score is {score}, and the threshold is {most}"
+        if evidence.probability < limits.review_threshold:
+            why = f"the score is only {score}"
+        empty = _emptiness(child, evidence)
+        unproven = f", but {empty[:1].lower()}{empty[1:]}, so no row can decide" if evidence.empty else ""
+        return f"{did}: {why}{unproven}."
+    return f"{did} although the score is {score}: {_review_reason(child, evidence)}."
 
 
 def _doubts(evidence: CandidateEvidence) -> tuple[Doubt, ...]:
     return effective_doubts(evidence.doubts, evidence.probability)
 
 
-def _review_reason(evidence: CandidateEvidence) -> str:
+def _review_reason(child: ChildEvidence, evidence: CandidateEvidence) -> str:
     if doubts := _doubts(evidence):
         return "; ".join(_DOUBTS[each] for each in doubts)
     if evidence.check is None:
-        return "no row can confirm it" if evidence.empty else "the values could not be compared"
+        empty = _emptiness(child, evidence)
+        return f"{empty[:1].lower()}{empty[1:]}" if evidence.empty else "the values could not be compared"
     missing = share(evidence.check.missing, evidence.check.rows)
     return f"{missing} of the rows have no match, and at most {share(MAX_VIOLATIONS, 1)} are tolerated"
 
 
-_SCAN_TEXTS: Final[Mapping[Status, str]] = {
-    Status.ACCEPTED: "The scan accepted it",
-    Status.REVIEW: "The scan left it to review",
-    Status.REJECTED: "The scan rejected it",
+_DID: Final[Mapping[Status, str]] = {
+    Status.ACCEPTED: "accepted it",
+    Status.REVIEW: "left it for review",
+    Status.REJECTED: "rejected it",
+}
+_WOULD: Final[Mapping[Status, str]] = {
+    Status.ACCEPTED: "accept it",
+    Status.REVIEW: "leave it for review",
+    Status.REJECTED: "reject it",
 }
 
 

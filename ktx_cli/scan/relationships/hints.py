@@ -244,3 +244,46 @@ def _with_origin(relationship: Relationship) -> Relationship:
     evidence = relationship.reason.removesuffix(".")
     reason = f"{evidence}; {origin}." if evidence else f"{origin.capitalize()}."
     return replace(relationship, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class HintText:
+    """A hint in words: what it says, and the condition that it did not, or that it said so too."""
+
+    states: str
+    without: str
+    also: str = ""
+
+
+HINT_TEXTS: Final[Mapping[str, HintText]] = {
+    "dbt": HintText(
+        "A dbt `relationships` test declares this join.",
+        "no dbt `relationships` test declared this join",
+        "a dbt `relationships` test also declared this join",
+    ),
+    "lookml": HintText("LookML declares this join.", "LookML did not declare this join"),
+    "metabase": HintText("Metabase declares this join.", "Metabase did not declare this join"),
+    "view": HintText(
+        "The definition of a view contains this join.",
+        "no definition of a view contained this join",
+        "the definition of a view also contained this join",
+    ),
+    "lineage": HintText(
+        "Tables that are built from these are declared to join like this.",
+        "no tables that are built from these were declared to join like this",
+    ),
+    "history": HintText(
+        "Past queries contain this join.", "no past query contained this join", "past queries also contained this join"
+    ),
+    "model": HintText(
+        "The model proposes this join.", "the model did not propose this join", "the model also proposed this join"
+    ),
+    "model_rejected": HintText(
+        "The model says that this is not a reference.", "the model did not say that this is not a reference"
+    ),
+    "embedding": HintText(
+        "An embedding model finds the names similar in meaning.",
+        "an embedding model did not find the names similar in meaning",
+    ),
+}
+"""Source of a hint -> its words."""
