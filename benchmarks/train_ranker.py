@@ -30,6 +30,7 @@ from ktx_cli.scan.relationships.ranker import (
     FEATURES,
     SECOND_FEATURES,
     DatabaseSummary,
+    NameEvidence,
     Ranker,
     neighbour_features,
     read_pass,
@@ -61,9 +62,19 @@ ROWLESS_TREES = {**TREES, "max_iter": 30}
 FEW = (2, 8, 30)
 """The largest numbers of distinct values of the columns that are calibrated apart."""
 
+FEWEST_CALIBRATED = 150
+"""Fewer columns are calibrated together with those of the same names and any number of values."""
+
 Steps = Sequence[tuple[float, float]]
-Winner = tuple[float, int, int]
-"""A column's best pair: the raw probability, whether it is a reference, and the number of distinct values."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Winner:
+    """A column's best pair: the raw probability, whether it is a reference, and its features."""
+
+    raw: float
+    label: int
+    features: list[float]
 
 
 def main() -> None:
@@ -104,12 +115,12 @@ def learn(examples: Sequence[Example], emptied: Sequence[Example]) -> dict[str, 
     rescored = [_rescored(*each) for each in zip(examples, first.of, rowless.of, strict=True)]
     second = _crosswise([example.rows for example in rescored], TREES, SECOND_FEATURES)
     winners, rows = _winners(rescored, second), [row for example in examples for row in example.rows if row.scored]
-    calibrated = {**second.document, **_calibrations(winners)}
+    calibrated = {**second.document, **_calibrations(winners, second.of[0])}
     return {
         **first.document,
         "second": calibrated,
-        "blind": {**rowless.document, "calibration": _calibration(_winners(rowless_examples, rowless))},
-        "calibration": [],
+        "blind": {**rowless.document, **_calibrations(_winners(rowless_examples, rowless), rowless.of[0])},
+        "calibrations": [],
         "reliability": _reliabilities(winners, read_pass(calibrated, SECOND_FEATURES)),
         "learned_from": {"pairs": len(rows), "references": sum(row.label for row in rows)},
     }
@@ -153,7 +164,7 @@ def _crosswise(examples: Sequence[list[Row]], trees: dict[str, Any], names: Sequ
         _fit([rows for number, rows in enumerate(examples) if number % FOLDS != fold], trees, names)
         for fold in range(FOLDS)
     ]
-    rankers = [read_pass({**document, "calibration": []}, names) for document in folds]
+    rankers = [read_pass({**document, "calibrations": []}, names) for document in folds]
     return Learned(_fit(examples, trees, names), [rankers[number % FOLDS] for number in range(len(examples))])
 
 
@@ -182,22 +193,30 @@ def _winners(examples: Iterable[Example], learned: Learned) -> list[Winner]:
         best: dict[int, Winner] = {}
         for row, candidate in zip(example.rows, example.summary.candidates, strict=True):
             if row.scored:
-                scored = (ranker.probability(row.features), row.label, ranker.values(row.features))
-                best[candidate.child] = max(best.get(candidate.child, (-1.0, 0, 0)), scored)
+                scored = Winner(ranker.probability(row.features), row.label, row.features)
+                known = best.get(candidate.child)
+                if known is None or (scored.raw, scored.label) > (known.raw, known.label):
+                    best[candidate.child] = scored
         found += best.values()
     return found
 
 
-def _calibrations(winners: Sequence[Winner]) -> dict[str, Any]:
-    """Return the calibration of columns with many values, and those of columns with few."""
-    few = [
-        (most, _calibration(_with_values(winners, low + 1, most))) for low, most in zip((-1, *FEW), FEW, strict=False)
-    ]
-    return {"calibration": _calibration(_with_values(winners, FEW[-1] + 1, None)), "few": few}
+def _calibrations(winners: Sequence[Winner], ranker: Ranker) -> dict[str, Any]:
+    """Return the calibrations by the number of values and by what the names say. Small groups join the next larger."""
+    found = []
+    for evidence in NameEvidence:
+        known = [winner for winner in winners if ranker.group(winner.features)[1] is evidence]
+        for low, most in zip((-1, *FEW), (*FEW, None), strict=True):
+            group = _with_values(known, ranker, low + 1, most)
+            group = group if len(group) >= FEWEST_CALIBRATED else known
+            group = group if len(group) >= FEWEST_CALIBRATED else winners
+            found.append((most, str(evidence), _calibration(group)))
+    return {"calibrations": found}
 
 
-def _with_values(winners: Iterable[Winner], least: int, most: int | None) -> list[Winner]:
-    return [winner for winner in winners if least <= winner[2] and (most is None or winner[2] <= most)]
+def _with_values(winners: Iterable[Winner], ranker: Ranker, least: int, most: int | None) -> list[Winner]:
+    counted = ((winner, ranker.group(winner.features)[0]) for winner in winners)
+    return [winner for winner, values in counted if least <= values and (most is None or values <= most)]
 
 
 def _calibration(winners: Sequence[Winner]) -> list[tuple[float, float]]:
@@ -205,7 +224,7 @@ def _calibration(winners: Sequence[Winner]) -> list[tuple[float, float]]:
     from sklearn.isotonic import IsotonicRegression
 
     model = IsotonicRegression(y_min=0.002, y_max=0.998, out_of_bounds="clip")
-    model.fit([raw for raw, _, _ in winners], [label for _, label, _ in winners])
+    model.fit([winner.raw for winner in winners], [winner.label for winner in winners])
     grid = [0.0, *(number / 40 for number in range(1, 40)), 0.985, 0.99, 0.995, 0.998, 1.0]
     fitted = [float(each) for each in model.predict(grid)]
     smooth = [sum(fitted[max(0, at - 1) : at + 2]) / len(fitted[max(0, at - 1) : at + 2]) for at in range(len(fitted))]
@@ -217,7 +236,8 @@ def _reliabilities(winners: Sequence[Winner], ranker: Ranker) -> list[dict[str, 
     groups = [(0, None), *((low + 1, most) for low, most in zip((-1, *FEW), (*FEW, None), strict=True))]
     found = []
     for least, most in groups:
-        said = [(ranker.calibrate(raw, values), label) for raw, label, values in _with_values(winners, least, most)]
+        chosen = _with_values(winners, ranker, least, most)
+        said = [(ranker.calibrate(winner.raw, winner.features), winner.label) for winner in chosen]
         found.append(
             {
                 "least": least,

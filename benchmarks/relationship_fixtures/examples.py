@@ -79,7 +79,7 @@ def _candidates(
     """Return all columns, and the candidates a ranker has to judge, with their features."""
     facts = gather(connector.dialect, tables, sampled)
     questions = RowChecks(connector, Relationships(), len(facts.columns))
-    inference = Inference(facts, Relationships(), questions, (), Ranker(0.0, (), ()), STRICT)
+    inference = Inference(facts, Relationships(), questions, (), Ranker(0.0, ()), STRICT)
     uniques = find_unique_columns(facts.tables, questions.is_unique)
     return facts.columns, inference.ranked_candidates(uniques, NameIndex(facts.tables, uniques.keys), JoinHints())
 

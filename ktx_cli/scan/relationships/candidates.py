@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import islice
+from math import log
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError
@@ -15,11 +16,15 @@ from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_a
 from ktx_cli.scan.relationships.keys import SHARED_BY_TABLES
 from ktx_cli.scan.relationships.names import names_agent
 from ktx_cli.scan.relationships.ranker import (
+    CLEAR_NAME,
+    FAINT_NAME,
     FIT_TOLERANCE,
+    NAMESAKES,
     ColumnFeatures,
     Competition,
     candidate_features,
     key_coverage,
+    with_hints,
 )
 from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
@@ -269,9 +274,6 @@ TOLERATED = 0.12
 
 TOLERATED_NAMED = 0.6
 """The same limit for a candidate whose name matches clearly, which a person should see."""
-
-CLEAR_NAME = 0.75
-FAINT_NAME = 0.45
 
 
 def find_candidates(
@@ -656,3 +658,88 @@ def _without_outliers(column: ColumnFacts) -> tuple[int, int]:
     cut = int(len(few) * OUTLIERS)
     rest = few[cut : len(few) - cut]
     return int(rest[0]), int(rest[-1])
+
+
+FEWEST_NAMESAKES: Final = 3
+"""Fewer columns of a name are decided one by one."""
+
+LEAST_MEAN: Final = -1.0
+"""The least mean log-odds of the columns with which a key is that of all of them."""
+
+LEAST_LEAD: Final = 1.0
+"""By how much this mean has to exceed that of any other key."""
+
+UNSUPPORTED: Final = 0.05
+"""The probability that counts for a column that fits a key but does not have it as a candidate."""
+
+FITTING_SHARE: Final = 0.9
+"""The share of the columns of a name whose values a key has to contain."""
+
+ORPHANS: Final = 0.08
+"""The largest share of rows without a parent with which a column fits a key."""
+
+
+def pool_namesakes(columns: Iterable[ColumnFacts], candidates: Iterable[Candidate]) -> None:
+    """Add a hint to the candidates of one key for all columns of a name, if names alone decide for none of them.
+
+    One or two values are in many keys. All values of a name are in few, and neighbours support one of these.
+    """
+    by_child: dict[ColumnFacts, dict[ColumnFacts, Candidate]] = defaultdict(dict)
+    for candidate in candidates:
+        by_child[candidate.child][candidate.key] = candidate
+    for group in _groups(columns):
+        known = [by_child.get(child, {}) for child in group]
+        if any(each.name_match.best >= CLEAR_NAME for of_child in known for each in of_child.values()):
+            continue
+        for child, key in _decided(group, known):
+            if key in by_child[child]:
+                candidate = by_child[child][key]
+                candidate.sources.add(NAMESAKES)
+                candidate.probability = with_hints(candidate.probability, [NAMESAKES])
+
+
+def _groups(columns: Iterable[ColumnFacts]) -> list[list[ColumnFacts]]:
+    """Return the columns with values that have one name in several tables."""
+    groups: dict[tuple[str, Family], list[ColumnFacts]] = defaultdict(list)
+    for column in columns:
+        if column.base and not column.empty and column.family is not Family.TIME and can_refer(column):
+            groups["".join(column.base), column.family].append(column)
+    return [group for group in groups.values() if len({column.table for column in group}) >= FEWEST_NAMESAKES]
+
+
+def _decided(
+    group: Sequence[ColumnFacts], known: Sequence[Mapping[ColumnFacts, Candidate]]
+) -> list[tuple[ColumnFacts, ColumnFacts]]:
+    """Return each column with the key of all of them, or nothing if no key is far enough ahead."""
+    scores: list[tuple[float, ColumnFacts, list[ColumnFacts]]] = []
+    for key in dict.fromkeys(key for of_child in known for key in of_child):
+        fitting = _fitting(group, known, key)
+        if len(fitting) >= FITTING_SHARE * len(group):
+            odds = [_log_odds(of_child[key].probability if key in of_child else UNSUPPORTED) for of_child in known]
+            scores.append((sum(odds) / len(odds), key, fitting))
+    scores.sort(key=lambda score: -score[0])
+    if not scores or scores[0][0] < LEAST_MEAN or (len(scores) > 1 and scores[0][0] - scores[1][0] < LEAST_LEAD):
+        return []
+    _, key, fitting = scores[0]
+    return [(child, key) for child in fitting if child is not key]
+
+
+def _fitting(
+    group: Sequence[ColumnFacts], known: Sequence[Mapping[ColumnFacts, Candidate]], key: ColumnFacts
+) -> list[ColumnFacts]:
+    """Return the columns that fit a key, or nothing as soon as too many do not."""
+    found: list[ColumnFacts] = []
+    for number, (child, of_child) in enumerate(zip(group, known, strict=True)):
+        overlap = of_child[key].overlap if key in of_child else None
+        if overlap is None and key.table.complete and not key.empty:
+            overlap = overlap_in_memory(child, key)
+        if overlap is not None and overlap.violations <= ORPHANS:
+            found.append(child)
+        if number - len(found) >= (1 - FITTING_SHARE) * len(group):
+            return []
+    return found
+
+
+def _log_odds(probability: float) -> float:
+    clipped = max(0.005, min(0.995, probability))
+    return log(clipped / (1 - clipped))

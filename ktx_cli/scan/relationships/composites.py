@@ -11,7 +11,6 @@ from math import log10, prod
 from types import MappingProxyType
 from typing import Any
 
-from ktx_cli.scan.relationships.candidates import CLEAR_NAME
 from ktx_cli.scan.relationships.columns import (
     Candidate,
     ColumnFacts,
@@ -24,7 +23,7 @@ from ktx_cli.scan.relationships.columns import (
 from ktx_cli.scan.relationships.hints import Ends
 from ktx_cli.scan.relationships.keys import counts_rows, is_period, own_name
 from ktx_cli.scan.relationships.names import phrase_alike, stem, tokens
-from ktx_cli.scan.relationships.ranker import composite_probability, with_hints
+from ktx_cli.scan.relationships.ranker import CLEAR_NAME, composite_probability, with_hints
 from ktx_cli.scan.relationships.record import Check, KeyChoice
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 

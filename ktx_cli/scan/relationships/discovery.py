@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ktx_cli.core import monotonic, plural
 from ktx_cli.project import Relationships
 from ktx_cli.scan.profile.profiler import SampledTable
-from ktx_cli.scan.relationships.candidates import CLEAR_NAME, FAINT_NAME, Prober, find_candidates, find_named_candidates
+from ktx_cli.scan.relationships.candidates import Prober, find_candidates, find_named_candidates, pool_namesakes
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import FixedHints, HintSource, JoinHints, hints_of
@@ -24,6 +24,9 @@ from ktx_cli.scan.relationships.keys import (
     own_name,
 )
 from ktx_cli.scan.relationships.ranker import (
+    CLEAR_NAME,
+    FAINT_NAME,
+    NAMESAKES,
     Ranker,
     branch_probability,
     load_ranker,
@@ -113,6 +116,7 @@ class Inference:
         with self.failures.stage(Stage.HINTS):
             hints = hints_of(self.sources, self.facts, uniques.keys)
         candidates = self.ranked_candidates(uniques, names, hints)
+        pool_namesakes(self.facts.columns, candidates)
         chosen, overruled = self._without_other_layers(candidates)
         resolution = resolve(chosen, self.settings.accept_threshold)
         checks = self.row_checks.check_candidates(resolution.winners)
@@ -733,6 +737,7 @@ _HINT_TEXTS: Final[Mapping[str, str]] = {
     "view": "joined in a view",
     "lineage": "declared for tables built from these",
     "history": "joined in queries",
+    NAMESAKES: "supported by other columns of this name",
 }
 """Source of hints -> how the reason of a relationship names it."""
 

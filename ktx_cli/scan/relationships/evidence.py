@@ -674,7 +674,7 @@ class Scorer:
         return Status.REVIEW if doubts and status is Status.ACCEPTED else status
 
     def _first_pass(self, features: list[float]) -> float:
-        return self.ranker.calibrate(sigmoid(self.ranker.log_odds(features)), self.ranker.values(features))
+        return self.ranker.probability(features)
 
     def _without_hints(self, features: list[float], changes: Mapping[str, float]) -> float:
         if self.evidence.empty:

@@ -272,6 +272,11 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
         "Tables that are built from these are declared to join like this.",
         "no tables that are built from these were declared to join like this",
     ),
+    "namesakes": HintText(
+        "Other columns of this name refer to this key, which contains the values of all of them.",
+        "no other column of this name referred to this key",
+        "other columns of this name also referred to this key",
+    ),
     "history": HintText(
         "Past queries contain this join.", "no past query contained this join", "past queries also contained this join"
     ),

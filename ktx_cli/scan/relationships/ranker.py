@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from importlib.resources import files
 from itertools import islice
 from math import exp, log, log2, log10
@@ -202,6 +203,12 @@ def _improbability(child: ColumnFacts, key: ColumnFacts, of_child: ColumnFeature
     return min(10.0, -child.distinct * log10(density)) if density < 1 else 0.0
 
 
+CLEAR_NAME: Final = 0.75
+"""From this match on, a name clearly refers to a key."""
+
+FAINT_NAME: Final = 0.45
+"""From this match on, a name may refer to a key."""
+
 NEIGHBOUR_FEATURES: Final = listed(
     "odds margin rank namesakes namesakes_mean namesakes_best namesakes_fit shared_rivals last_word_share"
     " last_word_count first_word_share first_word_count last_base_mean popular popular_by_role siblings group_span"
@@ -233,7 +240,8 @@ _COVERAGE: Final = FEATURES.index("coverage")
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """The name of a column: its words without separators, the first and the last word, and the last that means no key.
+    """The name of a column: its words that mean no key, without separators, the first and the last word, and the last
+    that means no key.
 
     `table`: the number of its table.
     """
@@ -287,7 +295,7 @@ def _column_name(column: ColumnFacts) -> ColumnName:
     parts, base = column.parts, column.base
     several = len(parts) > 1
     ends = (parts[0], parts[-1]) if several else ("", "")
-    return ColumnName(column.table.number, column.joined if base else "", *ends, base[-1] if base else "")
+    return ColumnName(column.table.number, "".join(base), *ends, base[-1] if base else "")
 
 
 @dataclass(slots=True)
@@ -451,8 +459,12 @@ def sigmoid(log_odds: float) -> float:
     return 1 / (1 + exp(-max(-30.0, min(30.0, log_odds))))
 
 
+NAMESAKES: Final = "namesakes"
+"""The source of hints that other columns of the same name are: they refer to the key, and it contains their values."""
+
 HINT_WEIGHTS: Final[Mapping[str, float]] = {
     "dbt": 4.0,
+    NAMESAKES: 4.0,
     "lookml": 3.5,
     "metabase": 3.5,
     "view": 3.0,
@@ -475,22 +487,44 @@ Points = tuple[tuple[float, float], ...]
 """Raw probability -> calibrated one, ascending."""
 
 
+class NameEvidence(StrEnum):
+    """What a column's name says about a key. A score means something else for each."""
+
+    CLEAR = "clear"
+    HINT = "hint"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The calibration of candidates whose columns have at most `most` distinct values and whose names say `evidence`.
+
+    `most` is None for any number of values.
+    """
+
+    most: int | None
+    evidence: NameEvidence
+    points: Points
+
+    def covers(self, values: int, evidence: NameEvidence) -> bool:
+        """Return whether it is that of a candidate."""
+        return self.evidence is evidence and (self.most is None or values <= self.most)
+
+
 @dataclass(frozen=True, slots=True)
 class Ranker:
     """A gradient-boosted classifier of candidates, as trained by `benchmarks/train_ranker.py`.
 
-    `base`: the log-odds to which the `trees` add. `few`: calibrations of columns with few distinct values, as the
-    largest number of values and the points, ascending. `calibration`: of all others, raw probability -> calibrated one,
-    interpolated between its points. `second`: the second pass, over `SECOND_FEATURES`. `rowless`: for candidates
-    without rows.
+    `base`: the log-odds to which the `trees` add. `calibrations`: by the number of distinct values and by what the name
+    says, narrowest first; raw probability -> calibrated one, interpolated between the points. `places`: the indexes of
+    the features that choose one. `second`: the second pass, over `SECOND_FEATURES`. `rowless`: for candidates without
+    rows.
     """
 
     base: float
     trees: tuple[tuple[Node, ...], ...]
-    calibration: Points
-    few: tuple[tuple[int, Points], ...] = ()
-    distinct: int = 0
-    """The index of the number of distinct values, as its logarithm, among the features."""
+    calibrations: tuple[Calibration, ...] = ()
+    places: tuple[int, ...] = ()
     second: Ranker | None = None
     rowless: Ranker | None = None
 
@@ -506,15 +540,24 @@ class Ranker:
 
     def probability(self, features: Sequence[float]) -> float:
         """Return the calibrated probability, 0 to 1."""
-        return self.calibrate(sigmoid(self.log_odds(features)), self.values(features))
+        return self.calibrate(sigmoid(self.log_odds(features)), features)
 
-    def values(self, features: Sequence[float]) -> int:
-        """Return the number of distinct values of the candidate's column."""
-        return round(10 ** features[self.distinct] - 1)
+    def group(self, features: Sequence[float]) -> tuple[int, NameEvidence]:
+        """Return the number of distinct values of the candidate's column, and what its name says."""
+        distinct, table, key, meaning = (features[place] for place in self.places)
+        evidence = NameEvidence.NOTHING
+        if max(table, key) >= CLEAR_NAME:
+            evidence = NameEvidence.CLEAR
+        elif meaning or max(table, key) >= FAINT_NAME:
+            evidence = NameEvidence.HINT
+        return round(10**distinct - 1), evidence
 
-    def calibrate(self, raw: float, values: int) -> float:
-        """Return the calibrated probability for a raw one of a column with a number of distinct values."""
-        points = next((points for most, points in self.few if values <= most), self.calibration)
+    def calibrate(self, raw: float, features: Sequence[float]) -> float:
+        """Return the calibrated probability for a raw one of a candidate."""
+        if not self.calibrations:
+            return raw
+        group = self.group(features)
+        points = next((each.points for each in self.calibrations if each.covers(*group)), ())
         if not points:
             return raw
         at = bisect_right(points, raw, key=lambda point: point[0])
@@ -550,14 +593,12 @@ def read_pass(document: Mapping[str, Any], features: Sequence[str]) -> Ranker:
     return Ranker(
         base=float(document["base"]),
         trees=tuple(tuple((int(f), float(t), int(a), int(b)) for f, t, a, b in tree) for tree in document["trees"]),
-        calibration=_points(document["calibration"]),
-        few=tuple((int(most), _points(points)) for most, points in document.get("few", ())),
-        distinct=list(features).index("distinct"),
+        calibrations=tuple(
+            Calibration(most, NameEvidence(evidence), tuple((float(x), float(y)) for x, y in points))
+            for most, evidence, points in document["calibrations"]
+        ),
+        places=tuple(list(features).index(name) for name in ("distinct", "name_table", "name_key", "name_meaning")),
     )
-
-
-def _points(points: Iterable[Sequence[float]]) -> Points:
-    return tuple((float(x), float(y)) for x, y in points)
 
 
 def score_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates: Sequence[Candidate]) -> None:
@@ -567,7 +608,7 @@ def score_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates:
     scores = _evaluated(ranker.log_odds, (candidate.features for candidate in with_rows))
     for candidate, log_odds in zip(with_rows, scores, strict=True):
         candidate.log_odds = log_odds
-        candidate.probability = ranker.calibrate(sigmoid(log_odds), candidate.child.distinct)
+        candidate.probability = ranker.calibrate(sigmoid(log_odds), candidate.features)
     for candidate in candidates:
         if candidate.empty:
             features = without_rows(candidate.features)

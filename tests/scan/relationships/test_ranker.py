@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import pairwise
+from math import log10
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from ktx_cli.scan.relationships.ranker import (
     FEATURES,
     HINT_WEIGHTS,
     SECOND_FEATURES,
+    Calibration,
+    NameEvidence,
     Node,
     Ranker,
     load_ranker,
@@ -25,6 +28,7 @@ from ktx_cli.scan.relationships.ranker import (
 
 SHARES = st.floats(0, 1, allow_nan=False)
 NUMBERS = st.floats(-5, 15, allow_nan=False)
+ONE = ((0.0, 0.7), (1.0, 0.7))
 VECTORS = st.lists(NUMBERS, min_size=len(FEATURES), max_size=len(FEATURES))
 
 
@@ -92,17 +96,28 @@ def test_the_calibration_rises_from_0_to_1(name: str) -> None:
     second, rowless = load_ranker().second, load_ranker().rowless
     assert second is not None and rowless is not None
     ranker = second if name == "second" else rowless
-    for steps in (ranker.calibration, *(points for _, points in ranker.few)):
+    assert {each.evidence for each in ranker.calibrations if each.most is None} == set(NameEvidence)
+    for steps in (each.points for each in ranker.calibrations):
         assert steps[0][0] == 0.0
         assert steps[-1][0] == 1.0
         assert all(x0 < x1 and y0 <= y1 for (x0, y0), (x1, y1) in pairwise(steps))
 
 
+def features(**values: float) -> list[float]:
+    return [values.get(name, 0.0) for name in FEATURES]
+
+
+def places(names: Sequence[str]) -> tuple[int, ...]:
+    return tuple(names.index(name) for name in ("distinct", "name_table", "name_key", "name_meaning"))
+
+
 @given(SHARES)
 def test_the_calibration_is_read_between_its_steps(raw: float) -> None:
-    ranker = Ranker(0.0, (), ((0.2, 0.1), (0.4, 0.3), (0.4, 0.5), (0.8, 0.5)), ((2, ((0.0, 0.7), (1.0, 0.7))),))
-    found = ranker.calibrate(raw, 3)
-    assert ranker.calibrate(raw, 2) == 0.7
+    steps = ((0.2, 0.1), (0.4, 0.3), (0.4, 0.5), (0.8, 0.5))
+    few, any_number = (Calibration(most, NameEvidence.NOTHING, points) for most, points in ((2, ONE), (None, steps)))
+    ranker = Ranker(0.0, (), (few, any_number), places(FEATURES))
+    found = ranker.calibrate(raw, features(distinct=log10(4)))
+    assert ranker.calibrate(raw, features(distinct=log10(3))) == 0.7
     if raw <= 0.2:
         assert found == 0.1
     elif raw < 0.4:
@@ -111,12 +126,27 @@ def test_the_calibration_is_read_between_its_steps(raw: float) -> None:
         assert found == 0.5
 
 
+@pytest.mark.table(
+    ("values", "distinct", "evidence"),
+    [
+        ({"name_table": 0.75}, 0, NameEvidence.CLEAR),
+        ({"name_key": 1.0, "name_meaning": 1.0}, 7, NameEvidence.CLEAR),
+        ({"name_table": 0.45}, 2, NameEvidence.HINT),
+        ({"name_meaning": 1.0}, 2, NameEvidence.HINT),
+        ({"name_table": 0.4, "name_key": 0.3}, 1000, NameEvidence.NOTHING),
+    ],
+)
+def test_what_the_calibration_depends_on(values: dict[str, float], distinct: int, evidence: NameEvidence) -> None:
+    ranker = Ranker(0.0, (), (), places(FEATURES))
+    assert ranker.group(features(distinct=log10(1 + distinct), **values)) == (distinct, evidence)
+
+
 def document(**changes: Any) -> dict[str, Any]:
     whole = {
         "features": list(FEATURES),
         "base": 0,
         "trees": [[[3, 0.5, 1, 2], [-1, -1, 0, 0], [-1, 1, 0, 0]]],
-        "calibration": [],
+        "calibrations": [],
     }
     return json.loads(json.dumps(whole | changes))  # type: ignore[no-any-return]
 
@@ -124,16 +154,17 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_a_ranker_is_read() -> None:
     ranker = read_ranker(document())
     trees = (((3, 0.5, 1, 2), (-1, -1.0, 0, 0), (-1, 1.0, 0, 0)),)
-    assert ranker == Ranker(0.0, trees, (), distinct=FEATURES.index("distinct"))
+    assert ranker == Ranker(0.0, trees, (), places(FEATURES))
     assert ranker.probability([0.0] * len(FEATURES)) < 0.5 < ranker.probability([1.0] * len(FEATURES))
 
 
 def test_all_passes_are_read() -> None:
-    node = {"base": 1, "trees": [], "calibration": []}
+    node = {"base": 1, "trees": [], "calibrations": [[2, "hint", [[0, 0.5]]]]}
     second = {"features": list(SECOND_FEATURES), **node}
     ranker = read_ranker(document(second=second, blind={"features": list(FEATURES), **node}))
-    at = [names.index("distinct") for names in (SECOND_FEATURES, FEATURES)]
-    assert [ranker.second, ranker.rowless] == [Ranker(1.0, (), (), distinct=place) for place in at]
+    read = (Calibration(2, NameEvidence.HINT, ((0.0, 0.5),)),)
+    passes = [Ranker(1.0, (), read, places(names)) for names in (SECOND_FEATURES, FEATURES)]
+    assert [ranker.second, ranker.rowless] == passes
     with pytest.raises(KtxError, match="different set of features"):
         read_ranker(document(second=second | {"features": list(FEATURES)}))
 
