@@ -233,7 +233,7 @@ def test_a_hint_that_would_be_enough_is_named(shop: Shop) -> None:
             "CREATE TABLE visits (id INTEGER, x INTEGER)",
             insert("staff", ((n, f"title {n}") for n in range(1, 41))),
             insert("rooms", ((n, f"room {n}") for n in range(1, 60))),
-            insert("visits", ((n + 500, chance.randint(1, 40)) for n in range(300))),
+            insert("visits", ((n + 500, chance.randint(1, 36)) for n in range(300))),
         ],
         reviewThreshold=0,
     )

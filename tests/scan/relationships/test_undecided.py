@@ -105,7 +105,7 @@ def found(shop: Any, pick: Pick | None, statements: Sequence[str] = UNDECIDED, *
 @pytest.mark.parametrize(
     ("pick", "status", "sources"),
     [
-        (None, Status.REVIEW, ("values",)),
+        (None, Status.REJECTED, ("values",)),
         (first, Status.ACCEPTED, ("model", "values")),
         (nothing, Status.REJECTED, ("model_rejected", "values")),
     ],
