@@ -457,6 +457,8 @@ class TableFacts:
     """The names of columns, without separators, that few other tables have: `updated_at` is in most."""
     spread: Mapping[str, int] = field(default_factory=dict)
     """Column name without separators -> the number of tables that have such a column."""
+    tables: int = 1
+    """The number of tables of the database."""
     likeliest: ColumnFacts | None = None
     """The unique column that is its most plausible key, set by `find_unique_columns`."""
     known_keys: tuple[tuple[str, ...], ...] = ()
@@ -547,7 +549,7 @@ def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
     counts = Counter(name for table in tables for name in {column.joined for column in table.columns})
     most = max(2, len(tables) // 5)
     for table in tables:
-        table.spread = counts
+        table.spread, table.tables = counts, len(tables)
         table.peculiar = frozenset(column.joined for column in table.columns if counts[column.joined] <= most)
 
 

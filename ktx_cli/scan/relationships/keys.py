@@ -66,6 +66,9 @@ _COUNTERS: Final = word_set(
 )
 
 
+_NUMBERS: Final = word_set("number no nr nbr num nmbr nummer numero numer")
+
+
 _PERIODS: Final = word_set(
     "dia annee mois jour anno mese giorno jaar maand dag rok miesiac dzien semana year month day week quarter hour"
     " jahr monat tag woche ano mes"
@@ -83,7 +86,8 @@ def own_name(column: ColumnFacts) -> float:
     if not column.base and not column.keyed:
         return 0.0
     if not column.base:
-        return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
+        is_surrogate = parts[-1] in _SURROGATES or parts[0] in _SURROGATES
+        return 0.95 if is_surrogate or _is_common_number(column) else 0.75
     if column.keyed and phrase_alike(parts[:-1], table.words) == 1.0:
         return 1.0  # `allele_code_id` in `allele_code`, although `code` means a key by itself.
     least = 0.4 if column.keyed else 0.0
@@ -208,8 +212,17 @@ def counts_rows(column: ColumnFacts) -> bool:
 
 def _counts_only(column: ColumnFacts) -> bool:
     """Return whether a column counts rows within something else, and is not the `seq` that numbers every table's."""
-    is_common = not column.base and column.table.spread.get(column.joined, 1) >= SHARED_BY_TABLES
-    return counts_rows(column) and not is_common
+    return counts_rows(column) and not _is_common_number(column)
+
+
+def _is_common_number(column: ColumnFacts) -> bool:
+    """Return whether most tables have a number of this name, which says nothing else: `seq`."""
+    count = column.table.spread.get(column.joined, 1)
+    return (
+        not column.base
+        and all(map(_is_counter, column.parts))
+        and count >= max(SHARED_BY_TABLES, 0.5 * column.table.tables)
+    )
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -287,7 +300,7 @@ def _aliases(
     if len(name) > 1:
         last = stem(name[-1])
         found.append((name[:-1], 0.9 if last in _HEADS else 0.6 if last in EXTENSIONS else 0.5))
-        found.append((name[-1:], 0.8))
+        found.append((name[-1:], LAST_WORD_MATCH))
         found += [(name[start:], 0.95) for start in range(1, len(name) - 1)]
     return tuple(found)
 
@@ -354,6 +367,9 @@ SURE_SCORE = 2.2
 
 CLEAR_OWN_NAME = 0.9
 """From this `own_name` on, a column is named like the number of its own table."""
+
+LAST_WORD_MATCH = 0.8
+"""The `own_name` of a column that is only called like the last word of its table: `setting_key` in `user_setting`."""
 
 LIKELY_OWN_NAME = 0.75
 """From this `own_name` on, a column is probably the number of its own table if no other table matches better."""
@@ -690,9 +706,9 @@ def _by_name(table: TableFacts, names: NameIndex) -> KeyChoice | None:
     if table.known_keys:
         return KeyChoice(min(table.known_keys, key=len), False, 0.9, confirmed=False)
     own = _own_numbers(table, names)
-    if own:
+    group = () if own and own_name(own[0]) >= CLEAR_OWN_NAME else _named_set(table, names)
+    if own and not group:
         return KeyChoice((own[0].name,), False, 0.6, confirmed=False)
-    group = _named_set(table, names)
     if group:
         return KeyChoice(tuple(column.name for column in group), False, 0.5, confirmed=False)
     extends = [column for column in table.columns if extends_by_name(column)]
@@ -750,15 +766,17 @@ def _named_set(table: TableFacts, names: NameIndex) -> tuple[ColumnFacts, ...]:
 
     The references are those to tables that the table's own name mentions, or the leading columns.
     """
-    if any(column.base for column in _own_numbers(table, names)):
+    own = _own_numbers(table, names)
+    if any(own_name(column) > LAST_WORD_MATCH and (column.base or _is_common_number(column)) for column in own):
         return ()
     comparable = [column for column in table.columns if column.family is not Family.OTHER]
     references = [column for column in comparable if _names_other_table(column, names)]
     mentioned = [column for column in references if _is_mentioned(column)]
-    numbers = [column for column in table.columns if counts_rows(column) and column not in references]
+    numbers = [column for column in table.columns if _counts_only(column) and column not in references]
     keyed = [column for column in mentioned if column.keyed]
-    line = tuple(keyed[:3]) if len(keyed) >= 2 else _line_of_parent(table, keyed)
-    if line:
+    own = [column for column in own if column.base]
+    line = tuple(keyed[:3]) if len(keyed) >= 2 and not own else _line_of_parent(table, keyed)
+    if line or own:
         return line
     if numbers and references and max(numbers[0].position, references[0].position) <= 2:
         return tuple(sorted((references[0], numbers[0]), key=lambda column: column.position))
@@ -782,7 +800,7 @@ def _is_attribute(column: ColumnFacts) -> bool:
 def _line_of_parent(table: TableFacts, mentioned: Sequence[ColumnFacts]) -> tuple[ColumnFacts, ...]:
     """Return the key of a parent's numbered rows: `bill_id` and `number` in `bill_line`."""
     first = [column for column in mentioned if phrase_alike(column.base, table.words[: len(column.base)]) >= 0.8]
-    numbers = [column for column in table.columns if counts_rows(column) or _is_plain_number(column)]
+    numbers = [column for column in table.columns if _counts_only(column) or _is_plain_number(column)]
     if not first or not numbers or first[0] in numbers:
         return ()
     return tuple(sorted((first[0], numbers[0]), key=lambda column: column.position))
@@ -790,7 +808,7 @@ def _line_of_parent(table: TableFacts, mentioned: Sequence[ColumnFacts]) -> tupl
 
 def _is_plain_number(column: ColumnFacts) -> bool:
     """Return whether a column is called `number` and nothing else."""
-    plain = column.keyed and not column.base and len(column.parts) == 1 and not _SURROGATES.intersection(column.parts)
+    plain = len(column.parts) == 1 and column.parts[0] in _NUMBERS
     return plain and (column.family is Family.INTEGER or column.empty)
 
 

@@ -204,6 +204,10 @@ def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     }
 
 
+FEWEST_WITH_LETTERS = 8
+"""Fewer tables do not show that the letters with which they begin are those of an application."""
+
+
 def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return the words with a layer split off from the word that it is written together with: `dimcustomer`."""
     flat = [parts[0] for parts in split.values() if len(parts) == 1]
@@ -214,6 +218,7 @@ def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tup
     ]
     shares = {layer: sum(word.startswith(layer) for word in flat) / max(1, len(flat)) for layer in layers}
     cut = sorted((layer for layer in layers if shares[layer] >= 0.2), key=len, reverse=True)
+    cut += [letters for letters in [_common_letters(flat)] if letters and letters not in cut]
 
     def without(parts: tuple[str, ...]) -> tuple[str, ...]:
         if len(parts) == 1:
@@ -223,6 +228,17 @@ def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tup
         return parts
 
     return {name: without(parts) for name, parts in split.items()}
+
+
+def _common_letters(flat: Sequence[str]) -> str:
+    """Return the two to four letters of an application with which nearly all names of one word begin (`wbarticle`)."""
+    if len(flat) < FEWEST_WITH_LETTERS:
+        return ""
+    for length in (4, 3, 2):
+        letters, count = Counter(word[:length] for word in flat).most_common(1)[0]
+        if letters.isalpha() and count >= 0.9 * len(flat):
+            return letters
+    return ""
 
 
 def own_prefix(names: Iterable[str]) -> tuple[str, ...]:

@@ -174,6 +174,7 @@ def test_a_name_of_many_tables_is_the_key_of_none(gathered: Gathered) -> None:
         ("user_details", ("weight", "user_id"), ("user_id",)),
         ("circle_headers", ("label", "circle_id", "parent_circle_id"), ("circle_id",)),
         ("inv_circle", ("fk_circle", "pk_circle"), ("pk_circle",)),
+        ("user_setting", ("user_id", "setting_key", "value", "line_no"), ("user_id", "line_no")),
         ("tax_rate", ("tax_rate_name", "percentage"), ("tax_rate_name",)),
     ],
 )
@@ -278,3 +279,13 @@ def test_an_extension_without_a_column_for_it_may_share_the_number_of_its_table(
     facts = gathered({"exon_extension": {"id": TEN[:4]}, "exon": {"id": TEN}, "intron": {"id": TEN}})
     assert not is_own_number(fitting(facts, "exon_extension.id", "exon.id", 0.9, 0.0))
     assert is_own_number(fitting(facts, "exon_extension.id", "intron.id", 0.9, 0.0))
+
+
+def test_a_sequence_that_numbers_the_rows_of_most_tables_is_their_key(gathered: Gathered) -> None:
+    from tests.scan.relationships.test_columns_choice import keys_of
+
+    tables = {name: {"seq": [], f"{name}_of_seq": [], "label": []} for name in ("user", "role", "item", "place")}
+    choices = keys_of(gathered({**tables, "user_line": {"user_seq": [], "seq": [], "label": []}}))
+    assert {choice.primary for choice in choices.values()} == {("seq",)}
+    few = gathered({"user": {"user_id": []}, "user_line": {"user_id": [], "seq": [], "label": []}})
+    assert keys_of(few)["user_line"].primary == ("user_id", "seq")

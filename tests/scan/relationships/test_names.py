@@ -170,6 +170,12 @@ def test_a_word_may_mean_a_key_in_one_database_alone() -> None:
         ("sensor_1 sensor_2 note_2020", "sensor 1 | sensor 2 | note"),
         ("tblCustomers", "customers"),
         ("dim", "dim"),
+        (
+            "wbarticle wbarticlerevision wbban wbbadge wbcourse wbforum wbpoll wbvote",
+            "article | articlerevision | ban | badge | course | forum | poll | vote",
+        ),
+        ("orders orderlines orderkinds", "orders | orderlines | orderkinds"),
+        ("hr3_bill hr3_line hr3_item hr3_user a27_allele", "bill | line | item | user | allele"),
     ],
 )
 def test_layers_and_shared_prefixes_are_no_part_of_a_table_s_name(names: str, expected: str) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.scan.relationships.names import Splitter, string_prefix, without_prefix
 
-NAMES = ("customer", "order", "warehouse", "qwertz_zuiop")
+NAMES = ("customer", "order", "warehouse", "qwertz_zuiop", "financialkind", "plans")
 
 
 @pytest.mark.table(
@@ -20,6 +20,8 @@ NAMES = ("customer", "order", "warehouse", "qwertz_zuiop")
         ("customerorderno", "customer order no"),
         ("warehouseqwertz", "warehouse qwertz"),
         ("idwarehouse", "id warehouse"),
+        ("idfinancialkind", "id financialkind"),
+        ("idplan", "id plan"),
         ("paid", "paid"),
         ("ordering", "ordering"),
         ("xorder", "xorder"),
