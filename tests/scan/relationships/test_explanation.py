@@ -478,13 +478,13 @@ def test_a_step_names_what_moved_the_score(shop: Shop) -> None:
     found = shop.search(
         [
             "CREATE TABLE staff (staff_id INTEGER, label TEXT)",
-            "CREATE TABLE visits (code TEXT, staff_id INTEGER)",
+            "CREATE TABLE visits (code TEXT, staff INTEGER)",
             insert("staff", ((n, f"label {n}") for n in range(1, 101))),
             insert("visits", ((f"code {n}", n + 1 if n % 2 else n + 9000) for n in range(100))),
         ],
         reviewThreshold=0,
     )
-    explained = explain(subject(found, "visits(staff_id) -> staff(staff_id)"))
+    explained = explain(subject(found, "visits(staff) -> staff(staff_id)"))
     names, values, _ = explained.steps
     assert values.probability < names.probability and values.because == "rows without a match"
 
