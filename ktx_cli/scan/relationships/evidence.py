@@ -92,11 +92,11 @@ class ComparedValues:
 
 
 class Precision(Enum):
-    """How precise a coverage is, in words."""
+    """How precise a coverage is. A lower bound is exact for the sample."""
 
-    EXACT = "exactly"
-    ESTIMATE = "about"
-    LOWER_BOUND = "at least"
+    EXACT = "exact"
+    ESTIMATE = "estimate"
+    LOWER_BOUND = "lower bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,8 @@ class CandidateEvidence:
     whose table depends on another one (`condition`), which the ranker does not score. `key_rows`, `key_distinct`: the
     rows of the key's table, and the key's values in its sample; `key_complete`: whether that is the whole table.
     `consecutive`: whether the key's values are numbers without gaps. `types`: the types in the database, if they differ
-    in more than their length. `rivals`: the number of other keys that contain the
+    in more than their length. `key_group`: the primary key of its table, if the key is only one of its columns.
+    `rivals`: the number of other keys that contain the
     values. `lost`: why another candidate won; `barred`: whether it would have won whatever the probabilities.
     `orphans`: examples of values without a parent, with their rows in the sample. `lineage`: why lineage speaks against
     it. `similar`: the decisions of people about similar joins.
@@ -136,6 +137,7 @@ class CandidateEvidence:
     key_complete: bool = False
     consecutive: bool = False
     types: tuple[str, ...] = ()
+    key_group: tuple[str, ...] = ()
     rivals: int = 0
     doubts: tuple[Doubt, ...] = ()
     lost: str | None = None
@@ -189,7 +191,7 @@ class ChildEvidence:
 
     The candidates are in descending order of their probability. `rows`, `nulls`, `distinct`: of the sample. `complete`:
     whether the sample is the whole table, which has `table_rows`. `rule`: what decided between similar candidates.
-    `is_view`: whether it is a view next to tables.
+    `is_view`: whether it is a view next to tables. `is_primary_key`: whether the columns are its primary key.
     """
 
     child: TableRef
@@ -203,6 +205,7 @@ class ChildEvidence:
     candidates: tuple[CandidateEvidence, ...]
     rule: Rule | None = None
     is_view: bool = False
+    is_primary_key: bool = False
 
     def candidate(
         self, parent: TableRef, columns: Sequence[str], condition: tuple[str, Any] | None = None
@@ -218,6 +221,7 @@ class ChildEvidence:
         fields = {
             "rows": self.rows, "nulls": self.nulls, "distinct": self.distinct, "complete": self.complete,
             "table_rows": self.table_rows, "rule": self.rule, "is_view": self.is_view,
+            "is_primary_key": self.is_primary_key,
             "thresholds": [
                 limits.accept_threshold, limits.review_threshold, limits.validation_required_for_manifest
             ],
@@ -260,7 +264,7 @@ def _candidate_to_json(each: CandidateEvidence) -> dict[str, Any]:
         fields["similar"] = [each.similar.accepted, each.similar.rejected, each.similar.shift]
     optional = (
         *("features", "neighbours", "doubts", "lost", "barred", "orphans", "condition", "lineage"),
-        *("key_complete", "consecutive", "types"),
+        *("key_complete", "consecutive", "types", "key_group"),
     )
     return fields | {name: value for name in optional if (value := getattr(each, name))}
 
@@ -283,6 +287,7 @@ def _candidate_from_json(fields: Mapping[str, Any]) -> CandidateEvidence:
         key_complete=bool(fields.get("key_complete")),
         consecutive=bool(fields.get("consecutive")),
         types=tuple(fields.get("types", ())),
+        key_group=tuple(fields.get("key_group", ())),
         rivals=rivals,
         doubts=tuple(map(Doubt, fields.get("doubts", ()))),
         lost=fields.get("lost"),
@@ -359,11 +364,12 @@ def _of_child(
         candidates=tuple(sorted(candidates, key=lambda each: -each.probability)),
         rule=base.rules.get(first) if len(columns) == 1 else None,
         is_view=table.table.kind is TableKind.VIEW,
+        is_primary_key=table.table.primary_key == tuple(column.name for column in columns),
     )
 
 
 def _of_candidate(candidate: Candidate, base: EvidenceBase, *, with_features: bool) -> CandidateEvidence:
-    key, overlap = candidate.key, candidate.overlap
+    key, overlap, primary = candidate.key, candidate.overlap, candidate.key.table.table.primary_key
     values, check = None, base.checks.get(candidate)
     if overlap is not None:
         counts = (overlap.rows, overlap.missing, overlap.distinct, overlap.hits, overlap.exact)
@@ -385,6 +391,7 @@ def _of_candidate(candidate: Candidate, base: EvidenceBase, *, with_features: bo
         key_complete=key.table.complete,
         consecutive=_is_consecutive(key),
         types=_differing_types(candidate),
+        key_group=primary if len(primary) > 1 and key.name in primary else (),
         rivals=candidate.rivals,
         doubts=base.doubts(candidate) if candidate in base.checks else (),
         lost=base.lost.get(candidate),

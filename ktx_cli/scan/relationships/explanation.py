@@ -32,14 +32,15 @@ from ktx_cli.scan.relationships.ranker import (
     load_ranker,
 )
 from ktx_cli.scan.relationships.record import (
+    DOUBT_TEXTS,
     LEAST_PROBABILITY,
     MAX_VIOLATIONS,
-    SURE_PROBABILITY,
+    RULE_TEXTS,
     VAGUE,
     Check,
     Doubt,
-    Rule,
     Status,
+    column_name,
     effective_doubts,
     status_of,
 )
@@ -86,13 +87,6 @@ FEW_ROWS: Final = 10
 
 CLEAR_DIFFERENCE: Final = 0.15
 """By how much the names of two candidates have to differ for one to be called better."""
-
-
-def column_name(ref: TableRef, columns: Sequence[str]) -> str:
-    """Return columns with their table: `orders.id`, or `lines.(order_id,line_no)`."""
-    table = ".".join(map(quoted, (ref.name,) if ref.schema is None else (ref.schema, ref.name)))
-    listed = ",".join(map(quoted, columns))
-    return f"{table}.{listed}" if len(columns) == 1 else f"{table}.({listed})"
 
 
 def share(part: float, whole: float) -> str:
@@ -310,10 +304,11 @@ def _spread(subject: Subject) -> Iterator[Statement]:
     yield Statement("values", Bearing.AGAINST if few else Bearing.NEUTRAL, text)
     narrow = _spans_range(subject) and child.distinct >= FEW_ROWS and subject.feature("span") <= NARROW_SPAN
     if narrow:
-        text = "The values lie in a small part of the keys' range, where references usually spread over all of it."
+        text = "The values lie in a small part of the key range, while references usually spread over all of it."
         yield Statement("values", Bearing.AGAINST, text)
     if subject.feature("child_unique") and child.distinct > 1:
-        text = "Every value occurs once, so each key matches at most one row."
+        where = "" if child.complete else " in the sample"
+        text = f"Every value occurs once{where}, so each key matches at most one row."
         yield Statement("values", Bearing.NEUTRAL, text)
     chance, number = subject.feature("chance"), not subject.feature("parent_text")
     if number and subject.feature("parent_dense") and _is_number(subject) and evidence.key_distinct > 1:
@@ -380,11 +375,12 @@ def _covered(subject: Subject) -> str:
     if values.hits < values.distinct and coverage.precision is not Precision.ESTIMATE:
         who = f"{values.hits:,} of them"
     verb = "matches" if values.hits == 1 else "match"
-    precision = "" if coverage.precision is Precision.EXACT else f"{coverage.precision.value} "
-    text = f". {who} {verb} {precision}{share(coverage.hits, coverage.keys)} of the {coverage.keys:,} keys"
+    about = "about " if coverage.precision is Precision.ESTIMATE else ""
+    text = f". {who} {verb} {about}{share(coverage.hits, coverage.keys)} of the {coverage.keys:,} keys"
     if _spans_range(subject):
-        text += f" and span {share(min(1.0, subject.feature('span')), 1)} of the key range"
-    return text
+        about = "" if evidence.key_complete else "about "
+        text += f" and span {about}{share(min(1.0, subject.feature('span')), 1)} of the key range"
+    return f"{text}; all rows may match more" if coverage.precision is Precision.LOWER_BOUND else text
 
 
 def _spans_range(subject: Subject) -> bool:
@@ -412,9 +408,14 @@ def _key(subject: Subject) -> Iterator[Statement]:
         yield Statement("key", Bearing.FOR, f"{key} looks like the key of {table}, by its name.")
     if subject.feature("owner") < 0.5:
         yield Statement("key", Bearing.AGAINST, f"{key} does not look like the key of {table}.")
-    if subject.feature("child_own_name") >= 0.75:
-        text = f"The column looks like the key of its own table, `{quoted(subject.child.child.name)}`."
-        yield Statement("key", Bearing.AGAINST, text)
+    if evidence.key_group:
+        others = f"one of the {len(evidence.key_group)} columns of the primary key of {table}"
+        yield Statement("key", Bearing.AGAINST, f"{key} is only {others}, so a value may occur in several of its rows.")
+    is_own, is_primary = subject.feature("child_own_name") >= 0.75, subject.child.is_primary_key
+    if is_own or is_primary:
+        text = f"The column {'is the primary key' if is_primary else 'looks like the key'} of its own table, "
+        text += f"`{quoted(subject.child.child.name)}`."
+        yield Statement("key", Bearing.AGAINST if is_own else Bearing.NEUTRAL, text)
 
 
 def _reference_of_key(subject: Subject) -> Relationship | None:
@@ -425,7 +426,8 @@ def _reference_of_key(subject: Subject) -> Relationship | None:
 
 def _of_view(subject: Subject) -> Iterator[Statement]:
     if subject.child.is_view:
-        text = f"`{quoted(subject.child.child.name)}` is a view. For views, ktx saves only accepted joins."
+        text = f"`{quoted(subject.child.child.name)}` is a view. If it already joins the referenced table, a "
+        text += "full match proves little. For views, ktx saves only accepted joins."
         yield Statement("columns", Bearing.NEUTRAL, text)
 
 
@@ -601,24 +603,6 @@ class Explained:
     doubts: tuple[str, ...] = ()
 
 
-_DOUBTS: Final[Mapping[Doubt, str]] = {
-    Doubt.NOT_CHECKED: "the time limit of the scan was reached before the values were checked",
-    Doubt.NO_PARENT_ROWS: "the referenced table is empty, so no row has a match yet",
-    Doubt.DATE_KEY: "a calendar contains every date, and the column that this date would refer to is not the most "
-    "likely key of its table",
-    Doubt.FEW_VALUES: "the name gives no indication, and one or two values match many keys; a score of at least "
-    f"{SURE_PROBABILITY:g} would be enough all the same",
-    Doubt.LINEAGE: "the lineage of the dbt project speaks against it",
-    Doubt.OWN_NUMBER: "the column looks like the ID of its own table, and a few small numbers match almost any key, so "
-    f"the match proves nothing; a score of at least {SURE_PROBABILITY:g} would be enough all the same",
-}
-
-_RULES: Final[Mapping[Rule, str]] = {
-    Rule.OWN_SCHEMA: "of tables with the same name, ktx prefers the one in the schema of the column's table",
-    Rule.ORIGINAL: "both keys are similarly likely, and ktx prefers the table to which the key originally belongs",
-    Rule.NEAREST: "both keys are similarly likely, and ktx prefers the nearer table, which itself refers to the other",
-}
-
 LARGE_EFFECT: Final = 0.1
 """A condition that changes the score by less, and not the status, is not worth a sentence."""
 
@@ -626,7 +610,7 @@ LARGE_EFFECT: Final = 0.1
 def explain(subject: Subject) -> Explained:
     """Return what the evidence of a scan says about a relationship."""
     evidence = subject.evidence
-    doubts = tuple(_DOUBTS[each] for each in _doubts(evidence))
+    doubts = tuple(DOUBT_TEXTS[each] for each in _doubts(evidence))
     found = Explained(statements(subject), runners_up=_runners_up(subject), doubts=doubts)
     if not evidence.features:
         return replace(found, changes=tuple(_orphan_change(subject, None)))
@@ -674,7 +658,7 @@ def _why(subject: Subject, other: CandidateEvidence) -> str:
     better, worse = (other, own) if chosen else (own, other)
     why = worse.lost if worse.barred else None
     if why is None and child.rule is not None and worse.probability > better.probability - LARGE_EFFECT:
-        why = _RULES[child.rule]
+        why = RULE_TEXTS[child.rule]
     if why is not None:
         why = why.rstrip(".")
         return f"chosen because {why}" if chosen else why
@@ -867,7 +851,7 @@ def _doubts(evidence: CandidateEvidence) -> tuple[Doubt, ...]:
 
 def _review_reason(child: ChildEvidence, evidence: CandidateEvidence) -> str:
     if doubts := _doubts(evidence):
-        return "; ".join(_DOUBTS[each] for each in doubts)
+        return "; ".join(DOUBT_TEXTS[each] for each in doubts)
     if evidence.check is None:
         empty = _emptiness(child, evidence)
         return f"{empty[:1].lower()}{empty[1:]}" if evidence.empty else "the values could not be compared"

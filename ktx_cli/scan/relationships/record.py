@@ -65,6 +65,20 @@ SURE_PROBABILITY = 0.9
 """From this probability on, neighbours that refer to the key make up for a name and values that say nothing."""
 
 
+DOUBT_TEXTS: Final[Mapping[Doubt, str]] = {
+    Doubt.NOT_CHECKED: "the time limit of the scan was reached before the values were checked",
+    Doubt.NO_PARENT_ROWS: "the referenced table is empty, so no row has a match yet",
+    Doubt.DATE_KEY: "a calendar contains every date, and the column that this date would refer to is not the most "
+    "likely key of its table",
+    Doubt.FEW_VALUES: "the name gives no indication, and one or two values match many keys; a score of at least "
+    f"{SURE_PROBABILITY:g} would be enough all the same",
+    Doubt.LINEAGE: "the lineage of the dbt project speaks against it",
+    Doubt.OWN_NUMBER: "the column looks like the ID of its own table, and a few small numbers match almost any key, so "
+    f"the match proves nothing; a score of at least {SURE_PROBABILITY:g} would be enough all the same",
+}
+"""Doubt -> why it needs review, in words."""
+
+
 def effective_doubts(doubts: Iterable[Doubt], probability: float) -> tuple[Doubt, ...]:
     """Return the doubts that still apply with a probability.
 
@@ -82,6 +96,14 @@ class Rule(StrEnum):
     """The table whose key another candidate extends."""
     NEAREST = "nearest"
     """The table that itself refers to the other candidate."""
+
+
+RULE_TEXTS: Final[Mapping[Rule, str]] = {
+    Rule.OWN_SCHEMA: "of tables with the same name, ktx prefers the one in the schema of the column's table",
+    Rule.ORIGINAL: "both keys are similarly likely, and ktx prefers the table to which the key originally belongs",
+    Rule.NEAREST: "both keys are similarly likely, and ktx prefers the nearer table, which itself refers to the other",
+}
+"""Rule -> what decided, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,6 +526,13 @@ def relationship_name(relationship: Relationship, names: Mapping[TableRef, str])
     child = _end(names[relationship.child], relationship.child_columns)
     parent = _end(names[relationship.parent], relationship.parent_columns)
     return f"{child}{ARROW}{parent}{_when(relationship.condition)}"
+
+
+def column_name(ref: TableRef, columns: Sequence[str]) -> str:
+    """Return columns with their table: `orders.id`, or `lines.(order_id,line_no)`."""
+    table = ".".join(map(quoted, (ref.name,) if ref.schema is None else (ref.schema, ref.name)))
+    listed = ",".join(map(quoted, columns))
+    return f"{table}.{listed}" if len(columns) == 1 else f"{table}.({listed})"
 
 
 def _end(source: str, columns: Sequence[str]) -> str:

@@ -9,13 +9,20 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.relationships import explanation
 from ktx_cli.scan.relationships.columns import NameMatch, Similar
 from ktx_cli.scan.relationships.evidence import ORPHAN_SHARES, CandidateEvidence, ChildEvidence, Scorer
 from ktx_cli.scan.relationships.explanation import Bearing, Explained, Subject, explain, name_text, scan_decision, share
 from ktx_cli.scan.relationships.hints import HINT_TEXTS
 from ktx_cli.scan.relationships.ranker import FEATURES, HINT_WEIGHTS, load_ranker, shifted
-from ktx_cli.scan.relationships.record import Doubt, Relationship, RelationshipRecord, Rule, Status
+from ktx_cli.scan.relationships.record import (
+    DOUBT_TEXTS,
+    RULE_TEXTS,
+    Doubt,
+    Relationship,
+    RelationshipRecord,
+    Rule,
+    Status,
+)
 from ktx_cli.warehouses import TableRef
 from tests.scan.relationships.conftest import Answer, Shop
 
@@ -172,7 +179,10 @@ CASES = [
         Status.ACCEPTED,
         ["The name `customer_id` matches the table `customers`."],
         [],
-        ["`order_view` is a view. For views, ktx saves only accepted joins."],
+        [
+            "`order_view` is a view. If it already joins the referenced table, a full match proves little. For views, "
+            "ktx saves only accepted joins."
+        ],
         id="view",
     ),
 ]
@@ -314,8 +324,8 @@ def test_a_feature_is_found_by_its_name(found: Answer) -> None:
 
 def test_everything_that_counts_has_words() -> None:
     assert set(HINT_TEXTS) == set(HINT_WEIGHTS)
-    assert set(explanation._DOUBTS) == set(Doubt)
-    assert set(explanation._RULES) == set(Rule)
+    assert set(DOUBT_TEXTS) == set(Doubt)
+    assert set(RULE_TEXTS) == set(Rule)
 
 
 @pytest.mark.parametrize("doubt", Doubt)
@@ -324,7 +334,7 @@ def test_a_doubt_is_the_reason_for_a_review(found: Answer, doubt: Doubt) -> None
     evidence = replace(now.evidence, doubts=(doubt,), probability=0.7)
     relationship = replace(now.relationship, status=Status.REVIEW, probability=0.7)
     decision = scan_decision(relationship, now.child, evidence)
-    assert decision == f"The scan left it for review although the score is 0.700: {explanation._DOUBTS[doubt]}."
+    assert decision == f"The scan left it for review although the score is 0.700: {DOUBT_TEXTS[doubt]}."
 
 
 def test_a_high_score_outweighs_vague_doubts_and_hints_remove_them(found: Answer) -> None:
@@ -359,7 +369,7 @@ def test_values_in_a_small_part_of_the_range_are_no_proof(shop: Shop) -> None:
         reviewThreshold=0,
     )
     explained = explain(subject(found, "checks(asset_id) -> assets(asset_id)"))
-    assert "The values lie in a small part of the keys' range" in texts(explained, Bearing.AGAINST)
+    assert "The values lie in a small part of the key range" in texts(explained, Bearing.AGAINST)
     assert "by chance" not in texts(explained, Bearing.FOR)
 
 
@@ -411,7 +421,10 @@ def test_what_was_sampled_or_looked_up_is_not_stated_as_exact(found: Answer) -> 
     assert values is not None and (values.hits, now.child.distinct) == (183, 184)
     sampled = replace(now.child, complete=False)
     shown = texts(explain(replace(now, child=sampled)), Bearing.NEUTRAL)
-    assert "In 300 sampled rows, the column has 183 distinct values. They match at least 61% of the 300 keys." in shown
+    assert (
+        "In 300 sampled rows, the column has 183 distinct values. They match 61% of the 300 keys; all "
+        "rows may match more."
+    ) in shown
     looked_up = replace(now.evidence, values=replace(values, distinct=60, hits=30, exact=False))
     shown = texts(explain(replace(now, child=sampled, evidence=looked_up)), Bearing.NEUTRAL)
     assert "183 distinct values. They match about 30.5% of the 300 keys." in shown
@@ -517,3 +530,22 @@ def test_a_part_of_a_table_name_is_called_one() -> None:
     assert name_text("order_set_id", whole)[0] == "The name `order_set_id` matches the table `order_sets`."
     meant = replace(evidence, parent=TableRef(None, "employees"), name_match=NameMatch(0.0, 0.0, meaning=True))
     assert name_text("sales_rep_id", meant)[0] == "`sales_rep` may be another word for `employees`."
+
+
+def test_primary_keys_are_called_so(shop: Shop) -> None:
+    found = shop.search(
+        [
+            "CREATE TABLE members (member_id INTEGER PRIMARY KEY, label TEXT)",
+            "CREATE TABLE member_notes (member_id INTEGER, topic TEXT, PRIMARY KEY (member_id, topic))",
+            insert("members", ((n, f"label {n}") for n in range(1, 101))),
+        ],
+        reviewThreshold=0,
+    )
+    name = "members(member_id) -> member_notes(member_id)"
+    against = texts(explain(subject(found, name)), Bearing.AGAINST)
+    assert "The column is the primary key of its own table, `members`." in against
+    only = "`member_id` is only one of the 2 columns of the primary key of `member_notes`, so a value may occur in "
+    assert f"{only}several of its rows." in against
+    child, evidence = evidence_of(found, found.inferred(name))
+    assert (child.is_primary_key, evidence.key_group) == (True, ("member_id", "topic"))
+    assert ChildEvidence.from_json(child.child, child.columns, child.to_json()) == child
