@@ -149,6 +149,29 @@ def test_a_declared_join_has_no_score(ktx: Run, coded: Path) -> None:
     ]
 
 
+def test_the_opposite_of_a_join_says_why_that_is_one(ktx: Run, work: Path) -> None:
+    with sqlite3.connect(work / "shop.sqlite") as database:
+        database.executescript(
+            """
+            CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, label TEXT);
+            CREATE TABLE customer_demo (
+                customer_id INTEGER REFERENCES customers (customer_id), kind TEXT, PRIMARY KEY (customer_id, kind)
+            );
+            """
+        )
+        database.executemany("INSERT INTO customers VALUES (?, ?)", [(n, f"label {n}") for n in range(1, 81)])
+    database.close()
+    done("setup", "--database", "sqlite", "--database-path", "shop.sqlite")
+    done("scan", "--depth", "profile")
+    found = explanation(ktx, "customers.customer_id->customer_demo.customer_id")
+    assert found["decision"] == [
+        "The opposite join is a foreign key of the database, so this one is not used: "
+        "`customer_demo.customer_id->customers.customer_id`."
+    ]
+    assert "`customer_id` of `customer_demo` is itself a reference, to `customers.customer_id`." in examples(found)
+    assert found["changes"] == []
+
+
 def test_a_join_that_scans_no_longer_detect_gives_the_reason(ktx: Run, coded: Path) -> None:
     done("scan", "relationships", "--accept", CURRENCY)
     with sqlite3.connect(coded / "shop.sqlite") as database:
@@ -225,3 +248,13 @@ def test_identifiers_are_never_broken() -> None:
     )
     text = render_pretty([Lines((_rival_line(rival),), hanging=True)], colour=False)
     assert "a_rather_long_schema.a_rather_long_table.identifier (0.500): The name fits; all rows match; x." in text
+
+
+def test_a_step_says_what_moved_the_score() -> None:
+    from ktx_cli.cli.commands.scan import _step_line
+    from ktx_cli.scan import Step
+
+    moved, hinted, kept = Step("values", 0.1, "rows without a match"), Step("hints", 0.9, "dbt"), Step("names", 0.5)
+    assert _step_line(moved) == "  0.100 with the values of the column (mainly rows without a match)"
+    assert _step_line(hinted) == "  0.900 with hints (dbt)"
+    assert _step_line(kept) == "  0.500 from the names alone"

@@ -232,6 +232,8 @@ def _matches(subject: Subject) -> Iterator[Statement]:
         examples = listing(shown, len(shown)) if lost <= len(shown) else _with_more(shown, lost - len(shown))
         sampled = "" if subject.child.complete else " in the sample"
         yield Statement("values", Bearing.NEUTRAL, f"Values without a match{sampled}: {examples}.")
+    elif evidence.key_complete and values is not None and values.hits < values.distinct:
+        yield Statement("values", Bearing.NEUTRAL, "The values without a match are not shown, for privacy.")
     if values is not None and values.sentinel is not None:
         rows = plural(values.sentinel_rows, "row") + ("" if subject.child.complete else " of the sample")
         text = f"{shown_value(values.sentinel)} is treated as a placeholder for a missing value ({rows}), because "

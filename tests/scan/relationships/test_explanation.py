@@ -298,6 +298,8 @@ def test_a_personal_column_keeps_no_examples(shop: Shop) -> None:
         assert "@" not in child.to_json()
     _, evidence = evidence_of(found, found.inferred("letters(member_email) -> members(email)"))
     assert evidence.check is not None and evidence.check.missing == 10 and evidence.orphans == ()
+    explained = explain(subject(found, "letters(member_email) -> members(email)"))
+    assert "The values without a match are not shown, for privacy." in texts(explained, Bearing.NEUTRAL)
 
 
 def test_without_values_there_are_no_examples(found: Answer) -> None:
@@ -549,3 +551,32 @@ def test_primary_keys_are_called_so(shop: Shop) -> None:
     child, evidence = evidence_of(found, found.inferred(name))
     assert (child.is_primary_key, evidence.key_group) == (True, ("member_id", "topic"))
     assert ChildEvidence.from_json(child.child, child.columns, child.to_json()) == child
+
+
+def test_the_reason_of_the_loser_is_not_said_of_the_winner(found: Answer) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    why = "`raw_customers` is in another layer of the dbt project (raw)."
+    raw = replace(now.evidence, parent=TableRef(None, "raw_customers"), lost=why, barred=True)
+    child = replace(now.child, candidates=(now.evidence, raw))
+    (winner,) = explain(replace(now, child=child, evidence=raw)).runners_up
+    assert winner.why == f"chosen because {why[:-1]}"
+    (loser,) = explain(replace(now, child=child)).runners_up
+    assert loser.why == why[:-1]
+    against = texts(explain(replace(now, evidence=replace(now.evidence, lineage=why[:-1]))), Bearing.AGAINST)
+    assert against.endswith(why) and "By the lineage" not in against
+
+
+def test_values_without_a_match_beyond_the_examples_are_counted(shop: Shop) -> None:
+    lost = [n + 500 for n in range(1, 8) for _ in range(1, 3)]
+    found = shop.search(
+        [
+            "CREATE TABLE parts (part_no INTEGER, label TEXT)",
+            "CREATE TABLE uses (code TEXT, part_no INTEGER)",
+            insert("parts", ((2 * n, f"label {n}") for n in range(1, 101))),
+            insert("uses", ((f"code {n}", value) for n, value in enumerate([*range(2, 202, 2), *lost]))),
+        ],
+        reviewThreshold=0,
+    )
+    explained = explain(subject(found, "uses(part_no) -> parts(part_no)"))
+    shown = "Values without a match: `501` (2 rows), `502` (2 rows), `503` (2 rows) and 4 more values."
+    assert shown in [each.text for each in explained.statements]
