@@ -71,7 +71,7 @@ AT_ONCE: Final = 4
 """Number of sources that are fetched at the same time; each waits for its own server."""
 
 FORMAT: Final = "5"
-"""Increased when projections of the same input change."""
+"""Increased when projections or declarations of the same input change."""
 
 _GRACE_SECONDS: Final = 1.0
 """How long an interrupted run waits for fetches to end; a fetch may hang on a response that never comes."""
@@ -134,7 +134,7 @@ def _declarations(work: SourceWork, base: Tree) -> bytes | None:
 def _input_digest(work: SourceWork) -> str:
     """Return a digest of a source's settings and raw files."""
     settings = None if work.entry is None else work.entry.model_dump_json()
-    found = hashlib.sha256(f"{work.kind}\n{settings}\n".encode())
+    found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{settings}\n".encode())
     found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
     return found.hexdigest()
 

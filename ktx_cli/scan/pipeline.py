@@ -221,16 +221,18 @@ def _known_schema(
         known = resolved(declared, tables, ())
         stated = {(each.child, each.child_columns, each.parent, each.parent_columns) for each in known.hints}
         joins = (
-            DecidedJoin(each.child, each.child_columns[0], each.parent, each.parent_columns[0], accepted)
-            for each, accepted in decided
+            DecidedJoin(each.child, each.child_columns[0], each.parent, each.parent_columns[0], accepted, is_written)
+            for each, accepted, is_written in decided
             if not accepted or each.id[:4] not in stated
         )
         return replace(known, decided=tuple(sorted(joins, key=repr)))
     return None
 
 
-def _decided_joins(committed: Committed) -> Iterator[tuple[Relationship, bool]]:
+def _decided_joins(committed: Committed) -> Iterator[tuple[Relationship, bool, bool]]:
     """Yield the joins of single columns that people accepted or rejected, and whether they accepted them.
+
+    The last value is whether the files state the decision, unlike that to remove a join from them.
 
     A join that people replaced with one of their own to the same table counts as neither.
     """
@@ -242,9 +244,11 @@ def _decided_joins(committed: Committed) -> Iterator[tuple[Relationship, bool]]:
         found, join = each.relationship, each.joins[0].join
         overlays = authored.overlays_of(each.joins[0].source)
         own = {to for overlay in overlays for to, on in overlay.joins if on != plain_on(join["on"])}
-        is_replaced = each.status is not JoinStatus.MANUAL and str(join["to"]) in own
+        is_accepted = each.status is JoinStatus.MANUAL
+        is_written = is_accepted or any(each.joins[0].on in overlay.disabled for overlay in overlays)
+        is_replaced = not is_accepted and str(join["to"]) in own
         if len(found.child_columns) == 1 and found.condition is None and not is_replaced:
-            yield found, each.status is JoinStatus.MANUAL
+            yield found, is_accepted, is_written
 
 
 @dataclass(slots=True)

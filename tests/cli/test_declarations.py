@@ -52,7 +52,9 @@ def test_no_join_between_layers_is_accepted(ktx: Run, warehouse: Path) -> None:
     assert {layer(found[name]["from"]) for name in accepted} >= {"raw", "staging", "marts"}
     assert [name for name in accepted if layer(found[name]["from"]) != layer(found[name]["to"])] == []
     across = {name: row["reason"] for name, row in found.items() if layer(row["from"]) != layer(row["to"])}
-    assert across["orders.store_id->raw_stores.id"] == "`raw_stores` is in another layer of the dbt project (raw)."
+    declared = "The join to `marts.stores.store_id` is declared by a dbt test."
+    assert across["orders.store_id->raw_stores.id"] == declared
+    assert across["stg_orders.store_id->raw_stores.id"] == "`raw_stores` is in another layer of the dbt project (raw)."
     assert across["orders.order_id->raw_orders.id"] == "`orders` is built from `raw_orders`."
 
 
@@ -82,6 +84,42 @@ def test_joins_declared_for_marts_count_in_the_layers_below(ktx: Run, warehouse:
 def test_the_next_run_changes_nothing(ktx: Run, warehouse: Path, command: tuple[str, ...]) -> None:
     again = ktx(*command, "--no-input", "--json")
     assert (again.code, again.data["status"], again.data["commit"]) == (0, "unchanged", None)
+
+
+def test_scan_and_ingest_agree_if_git_ignores_the_declarations(ktx: Run, work: Path) -> None:
+    dbt_warehouse.write(work)
+    (work / "ktx.yaml").write_text(CONFIG)
+    git(work, "init", "-q", "-b", "main")
+    (work / ".gitignore").write_text("declarations.json\n")
+    assert ktx("ingest", "--no-input").code == 0
+    before = joins(ktx)
+    for command in ("scan", "ingest"):
+        again = ktx(command, "--no-input", "--json")
+        assert (again.code, again.data["status"], joins(ktx)) == (0, "unchanged", before)
+
+
+def test_a_join_that_a_person_chose_is_the_only_one(ktx: Run, work: Path) -> None:
+    with sqlite3.connect(work / "shop.sqlite") as database:
+        for table in ("person", "office"):
+            database.execute(f"CREATE TABLE {table} (id INTEGER, {table}_name TEXT)")
+            database.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(n, f"{table} {n}") for n in range(1, 41)])
+        database.execute("CREATE TABLE ticket (ticket_id INTEGER, person INTEGER, text TEXT)")
+        rows = [(n + 500, 1 + n * 7 % 40, f"text {n}") for n in range(200)]
+        database.executemany("INSERT INTO ticket VALUES (?, ?, ?)", rows)
+    database.close()
+    (work / "ktx.yaml").write_text("connections: {shop: {driver: sqlite, path: shop.sqlite}}\n")
+    git(work, "init", "-q", "-b", "main")
+    assert ktx("scan", "--no-input").code == 0
+    assert joins(ktx)["ticket.person->person.id"]["status"] == "accepted"
+    assert ktx("scan", "relationships", "--reject", "ticket.person->person.id").code == 0
+    assert ktx("scan", "--no-input").code == 0
+    assert joins(ktx)["ticket.person->person.id"]["status"] == "disabled"
+    assert ktx("scan", "--no-input", "--json").data["status"] == "unchanged"
+    assert ktx("scan", "relationships", "--accept", "ticket.person->person.id").code == 0
+    assert ktx("scan", "--no-input").code == 0
+    found = {name: row["status"] for name, row in joins(ktx).items() if name.startswith("ticket.person->")}
+    assert found.pop("ticket.person->person.id") in ("accepted", "manual")
+    assert set(found.values()) <= {"rejected"}
 
 
 def test_a_test_that_dbt_no_longer_has_no_longer_counts(ktx: Run, warehouse: Path) -> None:
@@ -126,6 +164,9 @@ TABLES = re.findall(
 DECIDED = TABLES[:3]
 
 
+THRESHOLDS = "scan: {relationships: {reviewThreshold: 0.1, acceptThreshold: 0.5}}\n"
+
+
 def build_clinic(folder: Path) -> None:
     """Build two projects over the same 20 tables, whose column `opr` is a user, which no name says."""
     with sqlite3.connect(folder / "clinic.sqlite") as database:
@@ -133,13 +174,14 @@ def build_clinic(folder: Path) -> None:
         database.executemany("INSERT INTO users VALUES (?, ?)", [(n, f"user{n}") for n in range(1, 13)])
         for number, table in enumerate(TABLES):
             database.execute(f"CREATE TABLE {table} ({table}_id INTEGER, name TEXT, opr INTEGER)")
-            rows = [(n, f"{table} {n}", (1, 2, 3, 5, 8, 11)[n * 7 % 6]) for n in range(1, 20 + number)]
+            rows = [(n, f"{table} {n}", 77 if n == 3 else (n * 7 + number) % 12 + 1) for n in range(1, 20 + number)]
             database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
     database.close()
     for name in ("one", "other"):
         project = folder / name
         project.mkdir()
-        (project / "ktx.yaml").write_text("connections: {clinic: {driver: sqlite, path: ../clinic.sqlite}}\n")
+        text = f"connections: {{clinic: {{driver: sqlite, path: ../clinic.sqlite}}}}\n{THRESHOLDS}"
+        (project / "ktx.yaml").write_text(text)
         git(project, "init", "-q", "-b", "main")
         done("scan", "--no-input", "--depth", "profile", "--project-dir", str(project))
 
@@ -175,7 +217,7 @@ def test_joins_in_queries_count_in_the_same_run(ktx: Run, work: Path) -> None:
     (work / "queries.sql").write_text(queries)
     history = "{queryHistory: {enabled: true, file: queries.sql, minExecutions: 1}}"
     config = f"{{driver: sqlite, path: clinic.sqlite, context: {history}}}"
-    (work / "ktx.yaml").write_text(f"connections:\n  clinic: {config}\n")
+    (work / "ktx.yaml").write_text(f"connections:\n  clinic: {config}\n{THRESHOLDS}")
     answer = ktx("ingest", "--no-input", "--json")
     assert answer.code == 0, answer
     found = joins(ktx)

@@ -230,8 +230,10 @@ def _fetches(plan: RunPlan, database: sqlite3.Connection) -> FetchStates:
 
 
 def _committed_declarations(plan: RunPlan, base: ProjectBase) -> dict[str, bytes]:
+    """Return the committed files, and those that git ignores."""
     kinds = ((id, kind) for id, entry in plan.config.connections.items() for kind in (entry.driver, "query-history"))
-    return base.read_many(plan.layout.raw_path(id, kind, DECLARATIONS) for id, kind in kinds)
+    folders = {plan.layout.raw_path(id, kind): None for id, kind in kinds}
+    return base.read_many(f"{folder}/{DECLARATIONS}" for folder in folders if base.blobs(folder))
 
 
 def _compute_effects(run: LockedRun, changes: ChangeSet) -> dict[str, Computed]:

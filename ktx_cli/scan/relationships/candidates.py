@@ -260,6 +260,8 @@ def _distance(candidate: Candidate) -> tuple[int, int, bool]:
 
 
 def _is_needless(candidate: Candidate, nearest: Candidate) -> bool:
+    if candidate.sources - {"names", "values"}:
+        return False
     if _distance(candidate) == _distance(nearest) or candidate.key.table is candidate.child.table:
         return False
     if not are_alike(candidate.key.table, nearest.key.table):

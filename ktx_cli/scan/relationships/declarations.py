@@ -23,7 +23,8 @@ from ktx_cli.warehouses import Table, TableKind, TableRef
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, TableFacts
 
-_FORMAT: Final = 1
+FORMAT: Final = 1
+"""Increased when the declarations of the same input change; files in another format are written again."""
 
 Columns = tuple[str, ...]
 
@@ -90,7 +91,7 @@ def declarations_text(declarations: Declarations) -> bytes:
         encode([each.child, each.child_columns, each.parent, each.parent_columns])
         for each in sorted(set(declarations.joins), key=repr)
     ]
-    parts = [f'"format": {_FORMAT}', f'"tool": {encode(declarations.tool)}']
+    parts = [f'"format": {FORMAT}', f'"tool": {encode(declarations.tool)}']
     parts += [f'"made_from": {encode(declarations.made_from)}']
     parts += [f'"tables": {{{_lines(tables)}}}', f'"joins": [{_lines(joins)}]']
     return ("{\n " + ",\n ".join(parts) + "\n}\n").encode("utf-8", "surrogatepass")
@@ -109,8 +110,10 @@ def read_declarations(content: bytes, where: str) -> Declarations:
     """Return the declarations in a file. Raises `KtxError` for a damaged one."""
     try:
         document = json.loads(content)
+        if document["format"] != FORMAT:
+            raise ValueError("another format")
         tables = {str(id): _table(values) for id, values in document["tables"].items()}
-        joins = tuple(DeclaredJoin(str(a), tuple(b), str(c), tuple(d)) for a, b, c, d in document["joins"])
+        joins = tuple(DeclaredJoin(str(a), _texts(b), str(c), _texts(d)) for a, b, c, d in document["joins"])
         return Declarations(str(document["tool"]), tables, joins, str(document["made_from"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = Hint("restore it from git, or delete it; the next `{}` rewrites it", Command("ingest"))
@@ -124,22 +127,32 @@ def _table(values: Mapping[str, Any]) -> DeclaredTable:
         str(values.get("schema", "")),
         str(values.get("schema_end", "")),
         None if layer is None else Layer(layer),
-        tuple(map(tuple, values.get("keys", ()))),
-        tuple(values.get("filled", ())),
-        tuple(values.get("built_from", ())),
+        tuple(map(_texts, values.get("keys", ()))),
+        _texts(values.get("filled", ())),
+        _texts(values.get("built_from", ())),
         bool(values.get("virtual", False)),
     )
 
 
+def _texts(values: Iterable[Any]) -> tuple[str, ...]:
+    if not all(isinstance(each, str) for each in values):
+        raise TypeError("not a list of texts")
+    return tuple(values)
+
+
 @dataclass(frozen=True, slots=True)
 class DecidedJoin:
-    """A person's decision about a join of one column."""
+    """A person's decision about a join of one column.
+
+    `is_written`: whether the project's files state it, unlike a join that a person only removed from them.
+    """
 
     child: TableRef
     child_column: str
     parent: TableRef
     parent_column: str
     accepted: bool
+    is_written: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +191,44 @@ class KnownSchema:
             filled = self.filled.get(table.table.ref, frozenset())
             table.known_keys = tuple(key for key in dict.fromkeys(keys) if all(key))
             table.known_filled = frozenset(names[each.casefold()] for each in filled if each.casefold() in names)
+
+    def without_overruled(
+        self, candidates: Sequence[Candidate], plausible: float
+    ) -> tuple[list[Candidate], dict[Candidate, Apart | Chosen]]:
+        """Return the candidates that may win, and the others with the reason why they lose.
+
+        A column that a person or a source has decided about has no other candidates. Otherwise, layers count; see
+        `without_other_layers`.
+        """
+        accepted: dict[ColumnFacts, Chosen] = {}
+        rejected: set[Candidate] = set()
+        stated = {
+            (each.child, each.child_column, each.parent, each.parent_column): each.accepted
+            for each in self.decided
+            if each.is_written
+        }
+        for each in candidates:
+            child, key = each.child.table.table.ref, each.key.table.table.ref
+            decision = stated.get((child, each.child.name, key, each.key.name))
+            if decision:
+                accepted[each.child] = Chosen(each, by_person=True)
+            elif decision is not None:
+                rejected.add(each)
+            elif each.sources & DECLARING and each.probability >= plausible:
+                accepted.setdefault(each.child, Chosen(each))
+        overruled: dict[Candidate, Apart | Chosen] = {}
+        for each in candidates:
+            chosen = accepted.get(each.child)
+            if each in rejected:
+                overruled[each] = Chosen(None, by_person=True)
+            elif (
+                chosen is not None
+                and chosen.candidate is not each
+                and (chosen.by_person or not each.sources & DECLARING)
+            ):
+                overruled[each] = chosen
+        left, apart = self.without_other_layers([each for each in candidates if each not in overruled], plausible)
+        return left, {**overruled, **apart}
 
     def without_other_layers(
         self, candidates: Sequence[Candidate], plausible: float
@@ -219,7 +270,7 @@ class KnownSchema:
         if across is None or set(sources) & DECLARING:
             return None
         is_read = key.table.table.ref in self.sources_of.get(child.table.table.ref, ())
-        return None if is_read and not child.unique else across
+        return None if is_read and not child.without_repeats else across
 
     def _across(self, child: ColumnFacts, key: ColumnFacts) -> Apart | None:
         """Return in what way two tables are in different layers, or None if they are not."""
@@ -297,6 +348,14 @@ class KnownSchema:
                 candidate.probability = shifted(candidate.probability, similar.shift)
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The candidate that a person or a source has chosen for a column; None if a person rejected this one."""
+
+    candidate: Candidate | None
+    by_person: bool = False
+
+
 def _is_same(one: ColumnFacts, other: ColumnFacts) -> bool:
     """Return whether a column is the same one in a table that is built from its table."""
     same_values = bool(one.counts) and one.counts.keys() == other.counts.keys()
@@ -356,14 +415,14 @@ class _DecisionIndex:
             if child is None or key is None:
                 continue
             self._by_name[child.joined, key].append((child, each.accepted))
-            if len(child.parts) > 1:
-                self._by_last[child.parts[-1], key].append((child, each.accepted))
+            if len(child.base) > 1:  # `id` says nothing, and `by` does.
+                self._by_last[child.base[-1], key].append((child, each.accepted))
 
     def similar_to(self, candidate: Candidate) -> Similar:
         """Return the decisions about joins that resemble a candidate."""
         child, key = candidate.child, candidate.key
         alike = dict(self._by_name.get((child.joined, key), ()))
-        last = child.parts[-1] if child.parts else ""
+        last = child.base[-1] if len(child.base) > 1 else ""
         near = dict(self._by_last.get((last, key), ()))
         accepted = rejected = 0
         balance = 0.0
@@ -387,7 +446,7 @@ def resolved(declared: Iterable[Declarations], tables: Sequence[Table], decided:
     views = {table.ref for table in tables if table.kind is TableKind.VIEW}
     columns = {table.ref: {column.name.casefold(): column.name for column in table.columns} for table in tables}
     for each in declared:
-        refs = {id: ref for id, table in each.tables.items() if not table.virtual and (ref := find(table)) is not None}
+        refs = _refs(each, find)
         for id, ref in refs.items():
             table = each.tables[id]
             keys[ref].update(dict.fromkeys(table.keys))
@@ -425,13 +484,28 @@ def _with_open_sources(
     }
 
 
-def _finder(tables: Sequence[Table]) -> Callable[[DeclaredTable], TableRef | None]:
+Find = Callable[[DeclaredTable, "Collection[TableRef]"], "TableRef | None"]
+"""Returns the table that a declared one is, ignoring some tables, or None if none or several may be."""
+
+
+def _refs(declared: Declarations, find: Find) -> dict[str, TableRef]:
+    """Return ID -> table. A model named like a source is not the source's table, whose schema is known."""
+    tables = {id: table for id, table in declared.tables.items() if not table.virtual}
+    known = {id: ref for id, table in tables.items() if table.schema and (ref := find(table, ())) is not None}
+    taken = set(known.values())
+    others = {id: ref for id, table in tables.items() if id not in known and (ref := find(table, taken)) is not None}
+    return {**known, **others}
+
+
+def _finder(tables: Sequence[Table]) -> Find:
     by_name: dict[str, list[TableRef]] = defaultdict(list)
     for table in tables:
         by_name[table.ref.name.casefold()].append(table.ref)
 
-    def find(wanted: DeclaredTable) -> TableRef | None:
+    def find(wanted: DeclaredTable, taken: Collection[TableRef]) -> TableRef | None:
         found = by_name.get(wanted.name.casefold(), [])
+        if len(found) > 1:
+            found = [each for each in found if each not in taken]
         schema, end = wanted.schema.casefold(), wanted.schema_end.casefold()
         if schema:
             found = [each for each in found if (each.schema or schema).casefold() == schema]

@@ -57,7 +57,7 @@ from ktx_cli.warehouses import Connector, Table, TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, TableFacts
-    from ktx_cli.scan.relationships.declarations import Apart, KnownSchema
+    from ktx_cli.scan.relationships.declarations import Apart, Chosen, KnownSchema
     from ktx_cli.scan.relationships.evidence import ChildEvidence
     from ktx_cli.scan.relationships.undecided import Answers, Ask
 
@@ -117,7 +117,7 @@ class Inference:
             hints = hints_of(self.sources, self.facts, uniques.keys)
         candidates = self.ranked_candidates(uniques, names, hints)
         pool_namesakes(self.facts.columns, candidates)
-        chosen, overruled = self._without_other_layers(candidates)
+        chosen, overruled = self._without_overruled(candidates)
         resolution = resolve(chosen, self.settings.accept_threshold)
         checks = self.row_checks.check_candidates(resolution.winners)
         found: list[PolymorphicBranch] = []
@@ -287,12 +287,12 @@ class Inference:
     def _apart(self, child: ColumnFacts, key: ColumnFacts, sources: Iterable[str] = ()) -> Apart | None:
         return None if self.known is None else self.known.apart(child, key, sources)
 
-    def _without_other_layers(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], dict[Candidate, str]]:
-        """Return the candidates within a layer of a dbt project, and the others with the reason why they lose."""
-        if self.known is None or not self.known.layers:
+    def _without_overruled(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], dict[Candidate, str]]:
+        """Return the candidates that nothing known speaks against, and the others with the reason why they lose."""
+        if self.known is None:
             return list(candidates), {}
-        chosen, overruled = self.known.without_other_layers(candidates, self.settings.review_threshold)
-        return chosen, {each: f"{lineage_text(why)}." for each, why in overruled.items()}
+        chosen, overruled = self.known.without_overruled(candidates, self.settings.review_threshold)
+        return chosen, {each: f"{overruling_text(why)}." for each, why in overruled.items()}
 
     def _relationships(
         self,
@@ -751,6 +751,21 @@ def _hint_texts(candidate: Candidate) -> str:
             f"{plural(count, 'similar join was', 'similar joins were')} {what}" for count, what in counts if count
         ]
     return "".join(f"; {text}" for text in texts)
+
+
+def overruling_text(why: Apart | Chosen) -> str:
+    """Return why a candidate loses to what people, sources or lineage say."""
+    from ktx_cli.scan.relationships.declarations import DECLARING, Chosen
+
+    if not isinstance(why, Chosen):
+        return lineage_text(why)
+    if why.candidate is None:
+        return "A person rejected this join"
+    name = f"`{qualified_name(why.candidate.key)}`"
+    if why.by_person:
+        return f"A person chose {name} for this column"
+    declared = [_HINT_TEXTS[each] for each in sorted(why.candidate.sources & DECLARING)]
+    return f"The join to {name} is {declared[0]}"
 
 
 def lineage_text(apart: Apart) -> str:

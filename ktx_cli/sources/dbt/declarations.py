@@ -18,11 +18,15 @@ _ROW_OF_SNAPSHOT: Final = "dbt_scd_id"
 """The column in which dbt numbers the rows of a snapshot."""
 
 _COMBINATION: Final = re.compile(r"(^|\.)unique_combination_of_columns$")
-_LAYERS: Final = (
-    (Layer.STAGING, re.compile(r"stag(e|ing)|stg|base", re.IGNORECASE), ("stg_", "base_", "src_")),
-    (Layer.INTERMEDIATE, re.compile(r"intermediates?|int|prep(aration)?", re.IGNORECASE), ("int_",)),
+_FOLDERS: Final = (
+    (Layer.STAGING, re.compile(r"stag(e|ing)|stg|base", re.IGNORECASE)),
+    (Layer.INTERMEDIATE, re.compile(r"intermediates?|int|prep(aration)?", re.IGNORECASE)),
+    (Layer.MARTS, re.compile(r"marts?|core|reporting|gold", re.IGNORECASE)),
 )
-"""Layer -> its folders, and the prefixes of its models."""
+"""Layer -> the names of its folders."""
+
+_PREFIXES: Final = {"stg_": Layer.STAGING, "base_": Layer.STAGING, "src_": Layer.STAGING, "int_": Layer.INTERMEDIATE}
+"""The prefix of a model's name -> its layer."""
 
 
 def declarations_of(entry: Any, snapshot: Snapshot) -> Declarations:
@@ -35,7 +39,14 @@ def declarations_of(entry: Any, snapshot: Snapshot) -> Declarations:
         if node.virtual != DISABLED:
             tables[_id(node.relation)] = _table(node)
             joins += _joins(node)
+    # A seed without an entry in YAML is only a CSV file, which ktx does not read.
+    seeds = {id: id.partition(".")[2] for table in list(tables.values()) for id in table.built_from if _is_ref(id)}
+    tables |= {id: DeclaredTable(name, layer=Layer.RAW) for id, name in seeds.items() if id not in tables}
     return Declarations(TOOL, tables, tuple(joins))
+
+
+def _is_ref(id: str) -> bool:
+    return id.startswith("ref.")
 
 
 def _id(relation: Relation) -> str:
@@ -59,7 +70,7 @@ def _table(node: Node) -> DeclaredTable:
 
 
 def _layer(node: Node) -> Layer:
-    """Return the layer of a table by its kind, its folder, or the prefix of its name."""
+    """Return the layer of a table by its kind, its outermost telling folder, or else the prefix of its name."""
     if node.kind in ("source", "seed"):
         return Layer.RAW
     if node.kind == "snapshot":
@@ -67,11 +78,10 @@ def _layer(node: Node) -> Layer:
     path = node.query.path if node.query is not None else node.known.file if node.known is not None else ""
     folders = PurePosixPath(path).parts[:-1]
     folders = folders[folders.index("models") :] if "models" in folders else folders
-    for layer, pattern, _ in _LAYERS:
-        if any(pattern.fullmatch(folder) for folder in folders):
-            return layer
+    named = (layer for folder in folders for layer, pattern in _FOLDERS if pattern.fullmatch(folder))
     name = node.relation[-1].lower()
-    return next((layer for layer, _, prefixes in _LAYERS if name.startswith(prefixes)), Layer.MARTS)
+    prefixed = (layer for prefix, layer in _PREFIXES.items() if name.startswith(prefix))
+    return next(named, None) or next(prefixed, Layer.MARTS)
 
 
 def _filled_columns(item: Item) -> Iterator[str]:

@@ -13,7 +13,9 @@ from ktx_cli.semantic import Block, Report, read_project, table_parts
 
 TOOL: Final = "lookml"
 _COLUMN: Final = re.compile(r"""(?:\$\{TABLE\}\s*\.\s*)?["`\[]?(\w+)["`\]]?""")
-_EQUALITY: Final = re.compile(r"\$\{\s*(\w+)\.(\w+)\s*\}\s*=\s*\$\{\s*(\w+)\.(\w+)\s*\}")
+_SIDE: Final = r"\$\{\s*(\w+)\.(\w+)\s*\}"
+_EQUALITY: Final = re.compile(rf"{_SIDE}\s*=\s*{_SIDE}")
+_EQUALITIES: Final = re.compile(rf"\s*\(?\s*{_EQUALITY.pattern}(\s+AND\s+{_EQUALITY.pattern})*\s*\)?\s*", re.IGNORECASE)
 
 
 def declarations_of(snapshot: Snapshot) -> Declarations:
@@ -89,6 +91,7 @@ def _pairs(join: Block, base: str, view: Block | None) -> list[tuple[_Field, _Fi
         keys = [str(each.name) for each in view.below("dimension") if each.values.get("primary_key") == "yes"]
         return [((side or base, field), (name, keys[0]))] if len(keys) == 1 else []
     sql = join.values.get("sql_on")
-    found = _EQUALITY.findall(sql) if isinstance(sql, str) else []
+    is_plain = isinstance(sql, str) and _EQUALITIES.fullmatch(sql) and join.values.get("relationship") != "many_to_many"
+    found = _EQUALITY.findall(sql) if isinstance(sql, str) and is_plain else []
     pairs = [((a, b), (c, d)) if c == name else ((c, d), (a, b)) for a, b, c, d in found]
     return pairs if all(right[0] == name != left[0] for left, right in pairs) else []

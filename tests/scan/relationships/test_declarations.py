@@ -49,7 +49,15 @@ def test_the_file_comes_back_equal_and_has_one_line_for_each_table() -> None:
     assert sum(line.startswith(b'  "') for line in text.splitlines()) == len(SHOP.tables)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", declarations_text(SHOP)[:-20], b'{"tables": 3, "joins": []}'])
+BROKEN = [
+    *(b"", b"{}", b"[]", declarations_text(SHOP)[:-20], b'{"tables": 3, "joins": []}'),
+    declarations_text(SHOP).replace(b'"format": 1', b'"format": 99'),
+    declarations_text(SHOP).replace(b'[["order_id"]]', b"[[5, null]]"),
+    declarations_text(SHOP).replace(b'["ref.mid"]', b'[["ref.mid"]]'),
+]
+
+
+@pytest.mark.parametrize("content", BROKEN)
 def test_a_damaged_file_is_an_error_that_names_it(content: bytes) -> None:
     with pytest.raises(KtxError, match=r"raw-sources/dbt/dbt/declarations\.json is damaged"):
         read_declarations(content, "raw-sources/dbt/dbt/declarations.json")
@@ -76,6 +84,17 @@ def test_names_become_tables() -> None:
 def test_names_that_do_not_mean_one_table_are_ignored(tables: list[Table]) -> None:
     known = resolved([SHOP], tables, ())
     assert (known.hints, known.layers, known.sources_of) == ((), {}, {})
+
+
+def test_a_model_that_is_named_like_its_source_is_the_other_table() -> None:
+    tables = {
+        "source.raw.orders": DeclaredTable("orders", "raw", layer=Layer.RAW),
+        "ref.orders": DeclaredTable("orders", layer=Layer.MARTS, built_from=("source.raw.orders",)),
+    }
+    raw, mart, copy = (table("orders", schema, "order_id") for schema in ("raw", "analytics", "dev"))
+    known = resolved([Declarations("dbt", tables)], [raw, mart], ())
+    assert known.sources_of == {mart.ref: frozenset({raw.ref})}
+    assert resolved([Declarations("dbt", tables)], [raw, mart, copy], ()).sources_of == {}
 
 
 def pair(facts: DatabaseFacts, child: str, key: str) -> Candidate:
@@ -126,7 +145,34 @@ def test_raw_data_that_only_marts_read_belongs_to_them_too(readers: dict[str, La
     assert known.layers[TableRef(None, "raw")] == expected
 
 
-AUDITED = {f"t{n}": {"id": [1, 2, 3], "made_by": [1, 1, 2], "seen_by": [2, 1, 1], "size": [1, 1, 1]} for n in range(4)}
+@pytest.mark.table(
+    ("decided", "sources", "expected"),
+    [
+        ((), set(), {"a", "b"}),
+        ((), {"dbt"}, {"a"}),
+        ((True, True), set(), {"a"}),
+        ((False, True), set(), {"b"}),
+        ((True, True), {"dbt"}, {"a"}),
+        ((False, False), set(), {"a", "b"}),  # removed by hand: the record knows it as accepted
+    ],
+)
+def test_what_people_and_sources_decided_leaves_no_choice(
+    gathered: Gathered, decided: tuple[bool, ...], sources: set[str], expected: set[str]
+) -> None:
+    """`decided`: whether a person accepted the join to `a`, and whether the files state it."""
+    facts = gathered({"t": {"ref": [1, 2, 2]}, "a": {"id": [1, 2, 3]}, "b": {"id": [1, 2, 3]}})
+    one, other = pair(facts, "t.ref", "a.id"), pair(facts, "t.ref", "b.id")
+    one.sources |= sources
+    one.probability, other.probability = 0.5, 0.9
+    ends = TableRef(None, "t"), "ref", TableRef(None, "a"), "id"
+    known = KnownSchema(decided=(DecidedJoin(*ends, *decided),) if decided else ())
+    left, overruled = known.without_overruled([one, other], 0.4)
+    assert {each.key.table.table.ref.name for each in left} == expected
+    assert len(left) + len(overruled) == 2
+
+
+COLUMNS = ("made_by", "seen_by", "size", "maker_id", "driver_id")
+AUDITED = {f"t{n}": {"id": [1, 2, 3], **{column: [1, 1, 2] for column in COLUMNS}} for n in range(4)}
 
 
 @pytest.mark.table(
@@ -139,6 +185,7 @@ AUDITED = {f"t{n}": {"id": [1, 2, 3], "made_by": [1, 1, 2], "seen_by": [2, 1, 1]
         ([("t1", "made_by", True), ("t2", "made_by", False)], "made_by", (1, 1, 0.0)),  # in balance
         ([("t0", "made_by", True)], "made_by", None),  # itself
         ([("t1", "made_by", True)], "size", None),  # another name
+        ([("t1", "maker_id", True)], "driver_id", None),  # `id` says nothing
     ],
 )
 def test_decisions_about_similar_joins_count(
@@ -147,7 +194,7 @@ def test_decisions_about_similar_joins_count(
     facts = gathered({**AUDITED, "users": {"id": [1, 2, 3]}})
     users = TableRef(None, "users")
     decided = tuple(DecidedJoin(TableRef(None, t), c, users, "id", accepted) for t, c, accepted in decisions)
-    candidates = [pair(facts, f"{t}.{c}", "users.id") for t in AUDITED for c in ("made_by", "seen_by", "size")]
+    candidates = [pair(facts, f"{t}.{c}", "users.id") for t in AUDITED for c in COLUMNS]
     KnownSchema(decided=decided).count(candidates)
     (found,) = (each for each in candidates if each.child.table.table.ref.name == "t0" and each.child.name == column)
     if expected is None:

@@ -90,12 +90,20 @@ def test_joins(text: str, expected: tuple[str, str] | None) -> None:
         ("models__int_orders_sql", Layer.INTERMEDIATE),
         ("models__marts__orders_sql", Layer.MARTS),
         ("models__finance__orders_sql", Layer.MARTS),
+        ("models__marts__base_orders_sql", Layer.MARTS),
+        ("models__marts__int__orders_sql", Layer.MARTS),
+        ("models__staging__marts__orders_sql", Layer.STAGING),
         ("staging__models__orders_sql", Layer.MARTS),
     ],
 )
 def test_layers_of_models(path: str, expected: Layer) -> None:
     (table,) = declared(**{path: "select 1 as id\n"}).tables.values()
     assert table.layer is expected
+
+
+def test_a_seed_needs_no_yaml() -> None:
+    found = declared(models__orders_sql="select * from {{ ref('raw_orders') }}\n").tables
+    assert (found["ref.raw_orders"].name, found["ref.raw_orders"].layer) == ("raw_orders", Layer.RAW)
 
 
 def test_lineage_and_the_layers_of_everything_else() -> None:
