@@ -55,7 +55,7 @@ def test_no_join_between_layers_is_accepted(ktx: Run, warehouse: Path) -> None:
     declared = "The join to `marts.stores.store_id` is declared by a dbt test."
     assert across["orders.store_id->raw_stores.id"] == declared
     assert across["stg_orders.store_id->raw_stores.id"] == "`raw_stores` is in another layer of the dbt project (raw)."
-    assert across["orders.order_id->raw_orders.id"] == "`orders` is built from `raw_orders`."
+    assert across["stores.store_id->raw_stores.id"] == "`stores` is built from `raw_stores`."
 
 
 def test_every_test_of_dbt_is_respected(ktx: Run, warehouse: Path) -> None:

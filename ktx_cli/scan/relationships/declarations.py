@@ -197,11 +197,12 @@ class KnownSchema:
     ) -> tuple[list[Candidate], dict[Candidate, Apart | Chosen]]:
         """Return the candidates that may win, and the others with the reason why they lose.
 
-        A column that a person or a source has decided about has no other candidates. Otherwise, layers count; see
-        `without_other_layers`.
+        A column that a person or a source has decided about has no other candidates, and a candidate that a person
+        rejected loses to any other plausible one. Otherwise, layers count; see `without_other_layers`.
         """
         accepted: dict[ColumnFacts, Chosen] = {}
         rejected: set[Candidate] = set()
+        others: set[ColumnFacts] = set()
         stated = {
             (each.child, each.child_column, each.parent, each.parent_column): each.accepted
             for each in self.decided
@@ -214,12 +215,14 @@ class KnownSchema:
                 accepted[each.child] = Chosen(each, by_person=True)
             elif decision is not None:
                 rejected.add(each)
+                continue
             elif each.sources & DECLARING and each.probability >= plausible:
                 accepted.setdefault(each.child, Chosen(each))
+            others |= {each.child} if each.probability >= plausible else set()
         overruled: dict[Candidate, Apart | Chosen] = {}
         for each in candidates:
             chosen = accepted.get(each.child)
-            if each in rejected:
+            if each in rejected and each.child in others:
                 overruled[each] = Chosen(None, by_person=True)
             elif (
                 chosen is not None

@@ -169,6 +169,7 @@ def test_what_people_and_sources_decided_leaves_no_choice(
     left, overruled = known.without_overruled([one, other], 0.4)
     assert {each.key.table.table.ref.name for each in left} == expected
     assert len(left) + len(overruled) == 2
+    assert known.without_overruled([one], 0.4) == ([one], {}), "nothing else is plausible"
 
 
 COLUMNS = ("made_by", "seen_by", "size", "maker_id", "driver_id")
