@@ -723,6 +723,8 @@ def _decided(
     if not scores or scores[0][0] < LEAST_MEAN or (len(scores) > 1 and scores[0][0] - scores[1][0] < LEAST_LEAD):
         return []
     _, key, fitting = scores[0]
+    if any(other is not key and other.joined == key.joined and key.base for of_child in known for other in of_child):
+        return []  # Subtypes share the key, and nothing tells which of them is meant.
     return [(child, key) for child in fitting if child is not key]
 
 

@@ -72,3 +72,22 @@ def test_clear_names_and_two_columns_are_left_alone(
     gathered: Gathered, values: Sequence[list[int]], match: float
 ) -> None:
     assert not supported(gathered, {"member.id": (0.5,) * len(values)}, values, match)
+
+
+def test_subtypes_that_share_a_key_decide_nothing(gathered: Gathered) -> None:
+    tables = {f"t{number}": {"id": [*range(40, 40 + len(each))], "author": each} for number, each in enumerate(VALUES)}
+    for key in ("party_no", "no"):
+        facts = gathered({"party": {key: MEMBERS["id"]}, "rep": {key: MEMBERS["id"], "label": ["x"] * 30}, **tables})
+        parent, part = (
+            next(each for each in facts.columns if str(each) == f"{name}.{key}") for name in ("party", "rep")
+        )
+        authors = [column for column in facts.columns if column.name == "author"]
+        candidates = [
+            Candidate(
+                child, own, NameMatch(0.0, 0.0), {"values"}, overlap_in_memory(child, own), probability=probability
+            )
+            for child in authors
+            for own, probability in ((parent, 0.8), (part, 0.1))
+        ]
+        pool_namesakes(facts.columns, candidates)
+        assert any("namesakes" in each.sources for each in candidates) is (key == "no")
