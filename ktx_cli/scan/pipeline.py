@@ -229,6 +229,21 @@ def _known_schema(
     return None
 
 
+def _repeated_key_warnings(
+    connection: str, known: KnownSchema | None, profiles: Iterable[TableProfile]
+) -> Iterator[ResultWarning]:
+    """Yield a warning for each column that a context source declares unique and whose values repeat."""
+    if known is None:
+        return
+    for profile in profiles if known.keys else ():
+        declared = {key[0].casefold() for key in known.keys.get(profile.ref, ()) if len(key) == 1}
+        for column in profile.columns:
+            if column.name.casefold() in declared and column.distinct is not None and column.distinct < column.filled:
+                name = f"{physical_name(profile.ref)}.{column.name}"
+                message = f"a context source declares {name} unique, but values repeat, so it is not used as a key"
+                yield connection_warning("declared_key_repeats", connection, message)
+
+
 def _decided_joins(committed: Committed) -> Iterator[tuple[Relationship, bool, bool]]:
     """Yield the joins of single columns that people accepted or rejected, and whether they accepted them.
 
@@ -406,7 +421,10 @@ class _RowScan:
         profiles = tuple(each.profile for each in profiled.tables)
         warnings: tuple[ResultWarning, ...] = ()
         with self.failures.stage(Stage.DIAGNOSTICS):
-            warnings = tuple(unprofiled_warnings(self.job.connection, self.connector, profiled))
+            warnings = (
+                *unprofiled_warnings(self.job.connection, self.connector, profiled),
+                *_repeated_key_warnings(self.job.connection, self.known, profiles),
+            )
         unread = frozenset(each.ref for each in profiles if each.unsampled is Unsampled.NOT_READ)
         # The tables that the inference of joins skipped because of a failure.
         failed = frozenset(

@@ -130,6 +130,20 @@ def test_a_test_that_dbt_no_longer_has_no_longer_counts(ktx: Run, warehouse: Pat
     assert "dbt" not in row["sources"]
 
 
+def test_a_declared_key_with_repeated_values_is_reported_and_not_used(ktx: Run, warehouse: Path) -> None:
+    with duckdb.connect(str(warehouse / "warehouse.duckdb")) as database:
+        database.execute("INSERT INTO marts.stores SELECT 1, 'Store 99', opened_at FROM marts.stores LIMIT 1")
+    for _ in range(2):
+        answer = ktx("scan", "--no-input", "--json")
+        found = [each["message"] for each in answer.envelope["warnings"] if each["code"] == "declared_key_repeats"]
+        assert found == [
+            "connection `warehouse`: a context source declares marts.stores.store_id unique, but values repeat, "
+            "so it is not used as a key"
+        ]
+    shard = yaml.load((warehouse / "semantic-layer/warehouse/_schema/marts.yaml").read_bytes(), where="marts")
+    assert [each["name"] for each in shard["tables"]["stores"]["columns"] if each.get("pk")] != ["store_id"]
+
+
 def test_a_join_that_only_dbt_supports_is_not_a_persons(ktx: Run, warehouse: Path) -> None:
     with duckdb.connect(str(warehouse / "warehouse.duckdb")) as database:
         database.execute("UPDATE marts.orders SET store_id = 90 + store_id WHERE order_id % 3 = 0")

@@ -463,8 +463,8 @@ def _of_branch(branch: PolymorphicBranch) -> CandidateEvidence:
     )
 
 
-NO_HINTS: Final = frozenset({"names", "values"})
-"""The sources of a relationship that are no hints."""
+NO_HINTS: Final = frozenset({"names", "values", "decisions"})
+"""The sources of a relationship that are no hints. Decisions about similar joins have their own weight."""
 
 COMMON_HINTS: Final = ("model", "history", "view", "dbt")
 """The hints that people can add, weakest first."""
@@ -652,6 +652,10 @@ class Scorer:
     def without_hints(self) -> Outcome:
         """Return the outcome if no hint named the relationship."""
         return self.outcome(hints=())
+
+    def without_decisions(self) -> Outcome:
+        """Return the outcome if people had not decided about similar joins."""
+        return replace(self, evidence=replace(self.evidence, similar=None)).outcome()
 
     def tolerated_orphans(self) -> float:
         """Return the largest share of rows without a parent with which the score would suffice to accept it.

@@ -758,6 +758,9 @@ def _hint_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
     if scorer.hints:
         named = " and ".join(_hint_text(each).without for each in sorted(scorer.hints))
         yield _changed(subject, "no_hints", f"If {named}", scorer.without_hints())
+    if subject.evidence.similar is not None:
+        condition = "If people had not decided about similar joins"
+        yield _changed(subject, "no_decisions", condition, scorer.without_decisions())
     is_likely = scorer.probability() >= subject.child.thresholds.accept_threshold
     liftable = set(_doubts(subject.evidence)) & VAGUE
     if subject.evidence.empty or (is_likely and not liftable and subject.evidence.lost is None):

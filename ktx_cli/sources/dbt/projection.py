@@ -99,16 +99,26 @@ def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[
     return found, missed
 
 
+_SEVERAL: Final = "several tables match it"
+
+
 def _detail(several: list[LayerTable]) -> str:
     names = [f"{each.connection}: {each.text}" for each in several]
-    return f"several tables match it: {listing(names)}" if names else NO_TABLE
+    return f"{_SEVERAL}: {listing(names)}" if names else NO_TABLE
 
 
 def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[ResultWarning, ...]:
     missed = missed + [(each.place, each.what, each.why) for each in semantics if each.why == NO_ONE_TABLE]
     hint = "build it with dbt and scan its database, or set its schema and alias in the dbt YAML"
+    several = "limit the database to the schemas of one dbt target with `schemas`, or set the schema in the dbt YAML"
     shown = [
-        ResultWarning("no_table", f"{place}: {what}: {why}", hint=hint, path=place.path, line=place.line)
+        ResultWarning(
+            "no_table",
+            f"{place}: {what}: {why}",
+            hint=several if why.startswith(_SEVERAL) else hint,
+            path=place.path,
+            line=place.line,
+        )
         for place, what, why in missed[:_MOST_WARNINGS]
     ]
     rest = len(missed) - _MOST_WARNINGS

@@ -353,8 +353,12 @@ def test_decisions_of_people_about_similar_joins_count(found: Answer) -> None:
     now = subject(found, "orders(customer_id) -> customers(id)")
     for similar, bearing in ((Similar(2, 0, 1.0), Bearing.FOR), (Similar(0, 1, -1.0), Bearing.AGAINST)):
         shift = shifted(now.evidence.probability, similar.shift)
-        evidence = replace(now.evidence, similar=similar, probability=shift)
+        sources = (*now.evidence.sources, "decisions")
+        evidence = replace(now.evidence, similar=similar, probability=shift, sources=sources)
         explained = explain(replace(now, evidence=evidence))
+        assert "decisions" not in texts(explained, Bearing.FOR)
+        (without,) = (each for each in explained.changes if each.condition == "no_decisions")
+        assert without.probability == pytest.approx(now.evidence.probability, abs=1e-6)
         assert "by people." in texts(explained, bearing)
         assert explained.steps[-1].evidence == "hints"
         assert explained.steps[-1].probability == pytest.approx(shift)
