@@ -488,10 +488,13 @@ def _pool_rivals(by_child: Mapping[ColumnFacts, Sequence[Candidate]]) -> None:
     for child, group in by_child.items():
         if child.base and child.table.spread.get(child.joined, 1) >= SHARED_BY_TABLES:
             fitting[child.joined].update(candidate.key for candidate in group if _fits(candidate))
+    ordered = {name: sorted(counts.values()) for name, counts in fitting.items()}
     for child, group in by_child.items():
         counts = fitting.get(child.joined, Counter())
+        ascending = ordered.get(child.joined, [])
         for candidate in group if counts else ():
-            candidate.rivals = sum(count >= counts[candidate.key] for count in counts.values()) - _fits(candidate)
+            fewer = bisect_left(ascending, counts[candidate.key])
+            candidate.rivals = len(ascending) - fewer - _fits(candidate)
 
 
 def _fits(candidate: Candidate) -> bool:
@@ -509,10 +512,11 @@ def _set_group_features(
     ascending = sorted(shares)
     rivals = sum(map(_fits, group))
     meant = sum(candidate.name_match.meaning for candidate in group)
-    clear = any(_is_clear(candidate) for candidate in group)
+    clear = [candidate.name_match.best for candidate in group if _is_clear(candidate)]
+    least = CLEAR_NAME if max(clear, default=0.0) == 1.0 else FAINT_NAME
     for candidate, share in zip(group, shares, strict=True):
         candidate.rivals = rivals - _fits(candidate)
-        if clear and _is_hopeless(candidate):
+        if clear and _is_hopeless(candidate, least):
             continue
         best = candidate.name_match.best
         competition = Competition(
@@ -521,16 +525,16 @@ def _set_group_features(
             rivals=rivals,
             coverage_rank=len(shares) - bisect_right(ascending, share),
             meaning_rivals=meant - candidate.name_match.meaning,
-            other_references=references[candidate.child.table] - clear,
+            other_references=references[candidate.child.table] - bool(clear),
         )
         of_child, of_key = features_of(candidate.child), features_of(candidate.key)
         candidate.features = candidate_features(candidate, competition, of_child, of_key)
 
 
-def _is_hopeless(candidate: Candidate) -> bool:
-    """Return whether only values support a candidate, so that it loses against a clear one."""
+def _is_hopeless(candidate: Candidate, least: float) -> bool:
+    """Return whether a candidate loses against a clear one: only values support it, or a name that matches less."""
     return (
-        candidate.name_match.best < FAINT_NAME
+        candidate.name_match.best < least
         and not candidate.name_match.meaning
         and not candidate.sources - {"names", "values"}
     )

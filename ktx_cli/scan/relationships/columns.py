@@ -302,7 +302,7 @@ def table_alike(base: tuple[str, ...], name: tuple[str, ...]) -> float:
     for weight, letter, part in _parts_of_table(name, len(base)):
         if letter == first and weight > best:
             best = max(best, weight * phrase_alike(base, part))
-    if len(base) > 1 and len(name) > 1 and best < 0.72:
+    if len(base) > 1 and len(name) > 1 and best < 0.72 and not base[-1].isdigit():
         best = max(best, 0.72 * phrase_alike(base[-1:], name[-1:]))
     return best
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -90,7 +91,14 @@ def discover(
     if known is not None:
         known.mark_keys((*facts.tables, *facts.views))
         sources = (*sources, FixedHints(known.hints))
-    return Inference(facts, settings, row_checks, sources, ranker or load_ranker(), failures, ask, known).run()
+    inference = Inference(facts, settings, row_checks, sources, ranker or load_ranker(), failures, ask, known)
+    collects = gc.isenabled()
+    gc.disable()  # A large database has millions of objects, and nearly all of them live until the end.
+    try:
+        return inference.run()
+    finally:
+        if collects:
+            gc.enable()
 
 
 @dataclass(slots=True)
