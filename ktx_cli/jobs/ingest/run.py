@@ -201,7 +201,7 @@ class _Declaring:
         return changes
 
     def _scan(self, wanted: Iterable[Target], scanned: Scanned, report: IngestReport, state: ScanState) -> None:
-        for target, found in _scans(self.plan, self.base, replace(state, declared=dict(self.declared)), wanted):
+        for target, found in scan_databases(self.plan, self.base, replace(state, declared=dict(self.declared)), wanted):
             earlier = scanned.get(target, (None, None))[0]
             report.connections = [each for each in report.connections if each is not earlier] + [found[0]]
             scanned[target] = found
@@ -511,7 +511,7 @@ class ScanState:
     """Path -> the declarations of a context source."""
 
 
-def _scans(
+def scan_databases(
     plan: RunPlan, base: ProjectBase, state: ScanState, wanted: Iterable[Target]
 ) -> Iterator[tuple[Target, tuple[ConnectionReport, ScanOutcome | None]]]:
     """Scan the databases among the targets, one after the other; the outcome of a failed scan is None."""
