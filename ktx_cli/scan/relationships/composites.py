@@ -1,15 +1,15 @@
-"""References to composite keys, and polymorphic references, whose table depends on the value of another column."""
+"""References to composite keys, and polymorphic ones, whose table depends on another column or on the value itself."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import product
+from itertools import combinations, product
 from math import log10, prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.scan.relationships.columns import (
     Candidate,
@@ -22,7 +22,7 @@ from ktx_cli.scan.relationships.columns import (
 )
 from ktx_cli.scan.relationships.hints import Ends
 from ktx_cli.scan.relationships.keys import counts_rows, is_period, own_name
-from ktx_cli.scan.relationships.names import phrase_alike, stem, tokens
+from ktx_cli.scan.relationships.names import phrase_alike, stem, tokens, word_set
 from ktx_cli.scan.relationships.ranker import CLEAR_NAME, composite_probability, with_hints
 from ktx_cli.scan.relationships.record import Check, KeyChoice
 from ktx_cli.scan.stages import STRICT, Failures, Stage
@@ -529,3 +529,76 @@ def _check(child: ColumnFacts, key: ColumnFacts, group: Sequence[Any]) -> Check 
     missing = sum(1 for value in group if value not in key.counts)
     check = Check(len(group), missing, exact=child.table.complete)
     return check if check.violations <= MAX_VIOLATIONS else None
+
+
+FEWEST_SHARED_OUT: Final = 4
+"""The minimum number of distinct values of a column that two keys share out."""
+
+_HOLDERS: Final = word_set("owner subject entity object target related parent holder resource record reference")
+"""Words for whatever a row belongs to. Only columns with such a name may have integers that two keys share out, because
+the ranges of two other keys often happen to be next to each other.
+"""
+
+SMALLEST_SHARE: Final = 0.2
+"""The minimum share of the values that each of the two keys has."""
+
+LARGEST_SHARE: Final = 1 - SMALLEST_SHARE
+
+OWN_NUMBER: Final = 0.6
+"""From this `own_name` on, a column is the number of its own table."""
+
+PARTITION_PROBABILITY: Final = 0.8
+"""The probability of both references."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialReference:
+    """The rows of a column that refer to one of two tables. `other`: the key that the other rows refer to."""
+
+    child: ColumnFacts
+    key: ColumnFacts
+    other: ColumnFacts
+    check: Check
+    probability: float = PARTITION_PROBABILITY
+
+
+def find_partitions(
+    columns: Iterable[ColumnFacts], keys: Sequence[ColumnFacts], taken: Collection[ColumnFacts]
+) -> list[PartialReference]:
+    """Return two references for each column whose values are all in one of two keys, and none in both.
+
+    The column's name must mean a key, and no other two keys may share out its values. `taken`: columns that refer to
+    something else.
+    """
+    whole = [key for key in keys if key is key.table.likeliest and key.table.complete and not key.empty]
+    found: list[PartialReference] = []
+    for child in columns:
+        if child in taken or not _may_be_shared_out(child):
+            continue
+        parts = [(key, child.counts.keys() & key.counts.keys()) for key in whole if _is_comparable(child, key)]
+        if any(len(part) > LARGEST_SHARE * child.distinct for _, part in parts):
+            continue
+        large = [(key, part) for key, part in parts if len(part) >= SMALLEST_SHARE * child.distinct]
+        pairs = [
+            (key, other)
+            for (key, part), (other, rest) in combinations(large, 2)
+            if not part & rest and len(part) + len(rest) == child.distinct
+        ]
+        if len(pairs) == 1:
+            found += [_reference(child, key, other) for key, other in (pairs[0], pairs[0][::-1])]
+    return found
+
+
+def _may_be_shared_out(child: ColumnFacts) -> bool:
+    named = child.keyed and own_name(child) < OWN_NUMBER
+    fit = child.family is Family.TEXT or (child.family is Family.INTEGER and not _HOLDERS.isdisjoint(child.base))
+    return named and fit and child.distinct >= FEWEST_SHARED_OUT and child.table.complete
+
+
+def _is_comparable(child: ColumnFacts, key: ColumnFacts) -> bool:
+    return key.family is child.family and key.table is not child.table
+
+
+def _reference(child: ColumnFacts, key: ColumnFacts, other: ColumnFacts) -> PartialReference:
+    missing = sum(count for value, count in child.counts.items() if value not in key.counts)
+    return PartialReference(child, key, other, Check(child.filled, missing, exact=True))

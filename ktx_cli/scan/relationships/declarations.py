@@ -157,7 +157,7 @@ class DecidedJoin:
 
 @dataclass(frozen=True, slots=True)
 class KnownSchema:
-    """What is known about the tables of a database besides names and rows.
+    """Facts about the tables of a database besides names and rows.
 
     `keys`: table -> sets of columns declared to be unique. `filled`: table -> columns declared to have no NULL.
     `layers`: table -> its layers; raw data that only marts read also belongs to the marts, because no model below the

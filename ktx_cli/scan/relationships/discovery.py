@@ -13,7 +13,14 @@ from ktx_cli.project import Relationships
 from ktx_cli.scan.profile.profiler import SampledTable
 from ktx_cli.scan.relationships.candidates import Prober, find_candidates, find_named_candidates, pool_namesakes
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
-from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
+from ktx_cli.scan.relationships.composites import (
+    CompositeCandidate,
+    PartialReference,
+    PolymorphicBranch,
+    find_branches,
+    find_composites,
+    find_partitions,
+)
 from ktx_cli.scan.relationships.hints import FixedHints, HintSource, JoinHints, hints_of
 from ktx_cli.scan.relationships.keys import (
     UniqueColumns,
@@ -154,7 +161,18 @@ class Inference:
             branches = [
                 branch for branch in found if branch.child not in clear and not self._apart(branch.child, branch.key)
             ]
-        relationships = self._relationships(candidates, resolution, checks, composites, branches, set(uniques.keys))
+        parts: list[PartialReference] = []
+        with self.failures.stage(Stage.POLYMORPHIC):
+            taken = {each.child for each in accepted} | {each.child for each in branches} | _declared(self.facts)
+            parts = [
+                each
+                for each in find_partitions(self.facts.columns, uniques.keys, taken)
+                if not self._apart(each.child, each.key)
+            ]
+        split = {branch.child for branch in branches} | {part.child for part in parts}
+        relationships = self._relationships(candidates, resolution, checks, composites, split, set(uniques.keys))
+        relationships += [relationship_of_branch(branch, self.settings) for branch in branches]
+        relationships += map(relationship_of_part, parts)
         with self.failures.stage(Stage.RELATIONSHIPS):
             relationships += self._of_views(keys, names)
         by_ref = {table.table.ref: table for table in (*self.facts.tables, *self.facts.views)}
@@ -168,12 +186,13 @@ class Inference:
             queries=self.row_checks.queries,
             problems=self.row_checks.all_problems(),
         )
-        evidence = self._evidence(candidates, resolution, checks, discovery, composites, branches)
+        evidence = self._evidence(candidates, resolution, checks, discovery, composites, branches, parts)
         return replace(discovery, evidence=evidence)
 
     def _evidence(
         self, candidates: Sequence[Candidate], resolution: Resolution, checks: Mapping[Candidate, Check | None],
-        found: Discovery, composites: Sequence[CompositeCandidate], branches: Sequence[PolymorphicBranch],
+        found: Discovery, composites: Sequence[CompositeCandidate],
+        branches: Sequence[PolymorphicBranch], parts: Sequence[PartialReference],
     ) -> tuple[ChildEvidence, ...] | None:  # fmt: skip
         """Return what the recorded relationships are based on."""
         from ktx_cli.scan.relationships.evidence import EvidenceBase, Thresholds, collect_evidence
@@ -190,6 +209,7 @@ class Inference:
                 thresholds=Thresholds.of(self.settings),
                 composites=composites,
                 branches=branches,
+                parts=parts,
             )
             return tuple(collect_evidence(base, found.relationships))
         return None
@@ -308,9 +328,10 @@ class Inference:
         resolution: Resolution,
         checks: Mapping[Candidate, Check | None],
         composites: Sequence[CompositeCandidate],
-        branches: Sequence[PolymorphicBranch],
+        split: Set[ColumnFacts],
         identifying: Set[ColumnFacts],
     ) -> list[Relationship]:
+        """Return the relationships of composites and candidates. `split`: columns that refer to several tables."""
         relationships = [
             relationship_of_composite(candidate, self.settings, unchecked=candidate.child in self.row_checks.unchecked)
             for candidate in composites
@@ -321,8 +342,6 @@ class Inference:
             if relationship.status is Status.ACCEPTED
             for single in candidate.replaces
         }
-        split = {branch.child for branch in branches}
-        relationships += [relationship_of_branch(branch, self.settings) for branch in branches]
         for candidate in resolution.winners:
             if candidate.child in split:
                 continue
@@ -675,6 +694,13 @@ def relationship_of_branch(branch: PolymorphicBranch, settings: Relationships) -
     reason = f"{relation}; {match_text(branch.check, (branch.key,))}."
     relationship = _relationship((branch.child,), (branch.key,), probability, status, branch.check, reason)
     return replace(relationship, sources=("values",), condition=(branch.discriminator.name, branch.value))
+
+
+def relationship_of_part(part: PartialReference) -> Relationship:
+    """Return the relationship of the rows of a column that refer to one of two tables."""
+    reason = f"{match_text(part.check, (part.key,))}, and those of all others are in `{qualified_name(part.other)}`."
+    relationship = _relationship((part.child,), (part.key,), part.probability, Status.ACCEPTED, part.check, reason)
+    return replace(relationship, sources=("values",))
 
 
 def _relationship(

@@ -47,7 +47,7 @@ from ktx_cli.warehouses import TableKind, TableRef
 if TYPE_CHECKING:
     from ktx_cli.project import Relationships
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts
-    from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch
+    from ktx_cli.scan.relationships.composites import CompositeCandidate, PartialReference, PolymorphicBranch
     from ktx_cli.scan.relationships.ranker import Ranker
 
 MOST_RIVALS: Final = 4
@@ -120,7 +120,8 @@ class CandidateEvidence:
     `rivals`: the number of other keys that contain the
     values. `lost`: why another candidate won; `barred`: whether it would have won whatever the probabilities.
     `orphans`: examples of values without a parent, with their rows in the sample. `lineage`: why lineage speaks against
-    it. `similar`: the decisions of people about similar joins.
+    it. `similar`: the decisions of people about similar joins. `shared_with`: the table and the column of the key
+    that has the other values, if two keys share them out.
     """
 
     parent: TableRef
@@ -146,6 +147,7 @@ class CandidateEvidence:
     condition: tuple[str, Any] | None = None
     lineage: str | None = None
     similar: Similar | None = None
+    shared_with: tuple[str, str] | None = None
 
     @property
     def empty(self) -> bool:
@@ -264,7 +266,7 @@ def _candidate_to_json(each: CandidateEvidence) -> dict[str, Any]:
         fields["similar"] = [each.similar.accepted, each.similar.rejected, each.similar.shift]
     optional = (
         *("features", "neighbours", "doubts", "lost", "barred", "orphans", "condition", "lineage"),
-        *("key_complete", "consecutive", "types", "key_group"),
+        *("key_complete", "consecutive", "types", "key_group", "shared_with"),
     )
     return fields | {name: value for name in optional if (value := getattr(each, name))}
 
@@ -296,6 +298,7 @@ def _candidate_from_json(fields: Mapping[str, Any]) -> CandidateEvidence:
         condition=None if condition is None else (str(condition[0]), condition[1]),
         lineage=fields.get("lineage"),
         similar=None if similar is None else Similar(*similar),
+        shared_with=None if (shared := fields.get("shared_with")) is None else (str(shared[0]), str(shared[1])),
     )
 
 
@@ -318,6 +321,7 @@ class EvidenceBase:
     thresholds: Thresholds
     composites: Sequence[CompositeCandidate] = ()
     branches: Sequence[PolymorphicBranch] = ()
+    parts: Sequence[PartialReference] = ()
 
 
 def collect_evidence(base: EvidenceBase, relationships: Iterable[Relationship]) -> list[ChildEvidence]:
@@ -332,6 +336,8 @@ def collect_evidence(base: EvidenceBase, relationships: Iterable[Relationship]) 
     branches: dict[ColumnFacts, list[CandidateEvidence]] = defaultdict(list)
     for branch in base.branches:
         branches[branch.child].append(_of_branch(branch))
+    for part in base.parts:
+        branches[part.child].append(_of_part(part))
     found = []
     for column in dict.fromkeys((*by_child, *branches)):
         wanted, group = keys.get((column.table.table.ref, (column.name,))), by_child.get(column, [])
@@ -445,6 +451,21 @@ def _of_composite(composite: CompositeCandidate) -> CandidateEvidence:
         check=composite.check,
         key_rows=key[0].table.rows,
         key_distinct=key[0].table.rows,
+    )
+
+
+def _of_part(part: PartialReference) -> CandidateEvidence:
+    key = part.key
+    return CandidateEvidence(
+        key.table.table.ref,
+        (key.name,),
+        part.probability,
+        ("values",),
+        check=part.check,
+        key_rows=key.table.rows,
+        key_distinct=key.distinct,
+        key_complete=key.table.complete,
+        shared_with=(str(part.other.table.table.ref), part.other.name),
     )
 
 

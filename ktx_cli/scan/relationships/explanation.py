@@ -106,7 +106,7 @@ def shown_value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A relationship to explain, with what is known about it.
+    """A relationship to explain, with the evidence about it.
 
     `known`: the relationships of the connection that are joins. `profiles`: of the tables at both ends, with the values
     that may be shown.
@@ -149,7 +149,8 @@ def statements(subject: Subject) -> tuple[Statement, ...]:
             _of_view,
         )
     else:
-        of_columns = _of_composite if len(subject.evidence.parent_columns) > 1 else _of_branch
+        of_one = _of_branch if subject.evidence.shared_with is None else _of_part
+        of_columns = _of_composite if len(subject.evidence.parent_columns) > 1 else of_one
         topics = (of_columns, _hints)
     return tuple(statement for topic in topics for statement in topic(subject))
 
@@ -556,6 +557,13 @@ def _of_branch(subject: Subject) -> Iterator[Statement]:
     yield Statement("score", Bearing.NEUTRAL, text)
 
 
+def _of_part(subject: Subject) -> Iterator[Statement]:
+    check, other = subject.evidence.check, ".".join(subject.evidence.shared_with or ())
+    if check is not None:
+        yield _match_statement(subject, check, "")
+    yield Statement("values", Bearing.FOR, f"`{other}` contains all other values, and no value is in both keys.")
+
+
 @dataclass(frozen=True, slots=True)
 class RunnerUp(Record):
     """Another key that the column may refer to, and why the scan preferred the chosen one."""
@@ -654,8 +662,8 @@ def _values_text(candidate: CandidateEvidence) -> str:
 def _why(subject: Subject, other: CandidateEvidence) -> str:
     """Return why the other candidate was not chosen, or why it was, if the explained one was not."""
     own, child = subject.evidence, subject.child
-    if own.condition is not None:
-        return "the tables named by the other column explain all values"
+    if own.condition is not None or own.shared_with is not None:
+        return "several tables together explain all values"
     chosen = own.lost is not None and other.lost is None
     better, worse = (other, own) if chosen else (own, other)
     why = worse.lost if worse.barred else None
