@@ -752,7 +752,9 @@ def _orphan_change(subject: Subject, scorer: Scorer | None) -> Iterator[Change]:
         return
     now = f"currently {share(check.missing, check.rows)}"
     most = MAX_VIOLATIONS if scorer is None else scorer.tolerated_orphans()
-    if subject.relationship.status is Status.ACCEPTED:
+    if subject.evidence.shared_with is not None:
+        yield Change("orphans", "If a value were in both keys or in neither, the scan would not accept the join.")
+    elif subject.relationship.status is Status.ACCEPTED:
         several = int(most * check.rows + 1e-9) > 0
         condition = f"more than {share(most, 1)} of rows had no match" if several else "any row had no match"
         text = f"The join would go to review if {condition} ({now})."
