@@ -374,8 +374,11 @@ class LiveDrawing:
             is_active = self._view.is_active
         with self._drawing, contextlib.suppress(OSError, ValueError):  # an unread stderr must not stop the work
             if line is not None:
-                lines = wrapped(line, self._console.width, indent="  ")
-                self._console.print(Text("\n".join(lines)), soft_wrap=True)
+                text = Text("\n".join(wrapped(line, self._console.width, indent="  ")))
+                if self._region is None:
+                    self._console.print(text, soft_wrap=True)
+                else:
+                    self._region.print_above(text)
             if is_active and self._region is None:
                 self._region = _Region(self._console, self._drawn)
                 self._region.start()
@@ -411,6 +414,11 @@ class _Region(Live):
             console=console, get_renderable=self._render, refresh_per_second=PER_SECOND, transient=True,
             redirect_stdout=False, redirect_stderr=True,
         )  # fmt: skip
+
+    def print_above(self, text: Text) -> None:
+        """Print lines above the region. No redraw comes between the erasing of its old lines and the output."""
+        with self._lock:
+            self.console.print(text, soft_wrap=True)
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """See `rich.console.RenderHook`: the output, preceded by the control codes that erase the old lines."""
