@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import Command, Hint, KtxError
 from ktx_cli.scan.relationships.columns import Similar
 from ktx_cli.scan.relationships.hints import JoinHint
-from ktx_cli.scan.relationships.ranker import shifted, with_hints
+from ktx_cli.scan.relationships.ranker import CLEAR_NAME, shifted, with_hints
 from ktx_cli.warehouses import Table, TableKind, TableRef
 
 if TYPE_CHECKING:
@@ -370,9 +370,6 @@ LINEAGE: Final = "lineage"
 
 DECISIONS: Final = "decisions"
 """The source of relationships that resemble joins that people decided about."""
-
-CLEAR_NAME: Final = 0.75
-"""From this match of its name on, decisions about other joins do not change a candidate."""
 
 DECLARING: Final = frozenset({"dbt", "lookml", "metabase"})
 """The sources of hints that people wrote as definitions."""

@@ -6,7 +6,7 @@ import gc
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ktx_cli.core import monotonic, plural
 from ktx_cli.project import Relationships
@@ -21,7 +21,7 @@ from ktx_cli.scan.relationships.composites import (
     find_composites,
     find_partitions,
 )
-from ktx_cli.scan.relationships.hints import FixedHints, HintSource, JoinHints, hints_of
+from ktx_cli.scan.relationships.hints import HINT_TEXTS, FixedHints, HintSource, JoinHints, hints_of
 from ktx_cli.scan.relationships.keys import (
     UniqueColumns,
     choose_keys,
@@ -34,7 +34,6 @@ from ktx_cli.scan.relationships.keys import (
 from ktx_cli.scan.relationships.ranker import (
     CLEAR_NAME,
     FAINT_NAME,
-    NAMESAKES,
     Ranker,
     branch_probability,
     load_ranker,
@@ -764,21 +763,9 @@ def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
     return f"{_name_text(candidate)}; {_values_text(candidate, check)}{_hint_texts(candidate)}{unproven}."
 
 
-_HINT_TEXTS: Final[Mapping[str, str]] = {
-    "dbt": "declared by a dbt test",
-    "lookml": "joined in LookML",
-    "metabase": "declared in Metabase",
-    "view": "joined in a view",
-    "lineage": "declared for tables built from these",
-    "history": "joined in queries",
-    NAMESAKES: "supported by other columns of this name",
-}
-"""Source of hints -> how the reason of a relationship names it."""
-
-
 def _hint_texts(candidate: Candidate) -> str:
     """Return what sources beyond names and values say about a relationship: `; declared by a dbt test`."""
-    texts = [text for source, text in _HINT_TEXTS.items() if source in candidate.sources]
+    texts = [text.reason for source, text in HINT_TEXTS.items() if text.reason and source in candidate.sources]
     if candidate.similar is not None:
         counts = ((candidate.similar.accepted, "accepted"), (candidate.similar.rejected, "rejected"))
         texts += [
@@ -798,7 +785,7 @@ def overruling_text(why: Apart | Chosen) -> str:
     name = f"`{qualified_name(why.candidate.key)}`"
     if why.by_person:
         return f"A person chose {name} for this column"
-    declared = [_HINT_TEXTS[each] for each in sorted(why.candidate.sources & DECLARING)]
+    declared = [HINT_TEXTS[each].reason for each in sorted(why.candidate.sources & DECLARING)]
     return f"The join to {name} is {declared[0]}"
 
 

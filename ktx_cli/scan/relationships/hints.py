@@ -248,11 +248,15 @@ def _with_origin(relationship: Relationship) -> Relationship:
 
 @dataclass(frozen=True, slots=True)
 class HintText:
-    """A hint in words: what it says, and the condition that it did not, or that it said so too."""
+    """A hint in words: what it says, and the condition that it did not, or that it said so too.
+
+    `reason`: what it adds to the reason of a relationship; empty for answers of the model, which `with_origin` adds.
+    """
 
     states: str
     without: str
     also: str = ""
+    reason: str = ""
 
 
 HINT_TEXTS: Final[Mapping[str, HintText]] = {
@@ -260,25 +264,34 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
         "A dbt `relationships` test declares this join.",
         "no dbt `relationships` test declared this join",
         "a dbt `relationships` test also declared this join",
+        "declared by a dbt test",
     ),
-    "lookml": HintText("LookML declares this join.", "LookML did not declare this join"),
-    "metabase": HintText("Metabase declares this join.", "Metabase did not declare this join"),
+    "lookml": HintText("LookML declares this join.", "LookML did not declare this join", reason="joined in LookML"),
+    "metabase": HintText(
+        "Metabase declares this join.", "Metabase did not declare this join", reason="declared in Metabase"
+    ),
     "view": HintText(
         "The definition of a view contains this join.",
         "no definition of a view contained this join",
         "the definition of a view also contained this join",
+        "joined in a view",
     ),
     "lineage": HintText(
         "Tables that are built from these are declared to join like this.",
         "no tables that are built from these were declared to join like this",
+        reason="declared for tables built from these",
     ),
     "namesakes": HintText(
         "Other columns of this name refer to this key, which contains the values of all of them.",
         "no other column of this name referred to this key",
         "other columns of this name also referred to this key",
+        "supported by other columns of this name",
     ),
     "history": HintText(
-        "Past queries contain this join.", "no past query contained this join", "past queries also contained this join"
+        "Past queries contain this join.",
+        "no past query contained this join",
+        "past queries also contained this join",
+        "joined in queries",
     ),
     "model": HintText(
         "The model proposes this join.", "the model did not propose this join", "the model also proposed this join"
