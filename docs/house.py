@@ -34,6 +34,12 @@ def _dialects(folder: Path = ROOT / PACKAGE / "warehouses") -> frozenset[str]:
 DIALECTS = _dialects()
 RULES = f"{PACKAGE}.jobs.check.lint.rules."
 """Each lint rule is a module with its code, explanation, check and examples, however short it is."""
+FOLDERS = re.compile(
+    rf"{PACKAGE}\.(?:warehouses\.(?!guard|worker)|sources\.|semantic\.interchange\.|llm\.backends\.)\w+\."
+)
+"""Each warehouse, source, format and backend is a folder of its own: their number grows with what ktx reaches, not with
+what a maintainer has to know.
+"""
 LOOP = "run_agent_loop"
 """The method of the runtime port that runs a model with tools."""
 
@@ -254,6 +260,7 @@ def main() -> int:
     known = modules()
     plain = [module for module in known.values() if not module.is_face]
     sizes = [module.lines for module in plain]
+    house = [module for module in plain if not module.name.startswith(RULES) and not FOLDERS.match(module.name)]
     small = [module.name for module in plain if module.lines < 60 and not module.name.startswith(RULES)]
     code = sum(len(module.code_lines) for module in known.values())
     imports = sum(len(module.import_lines) for module in known.values())
@@ -261,7 +268,7 @@ def main() -> int:
     circles, past = cycles(graph(known)), behind_faces(known)
     named, looping = dialect_names(known), loops(known)
     rows: list[tuple[str, float, str, float, list[str]]] = [
-        ("modules", len(plain), "<=", 500, []),
+        ("modules", len(house), "<=", 420, []),
         ("median lines per module", statistics.median(sizes), ">=", 150, []),
         ("lines of the largest module", max(sizes), "<=", 900, []),
         ("modules under 60 lines, %", round(100 * len(small) / len(plain), 1), "<=", 5, small),
@@ -280,6 +287,7 @@ def main() -> int:
         if not holds:
             for each in details:
                 print(f"      {each}")
+    print(f"    modules with those of single warehouses, sources, formats, backends and rules {len(plain)}")
     print(f"    lines of code {code}")
     return int(failed)
 
