@@ -221,7 +221,10 @@ def _nearest(word: str, among: Sequence[ReviewedRelationship], typed: Typed) -> 
     names = {each.name: each for each in among}
     begun = [name for name in names if word.endswith("-") and name.startswith(word)]
     near = begun[0] if begun else did_you_mean(word, names)
-    return COMMAND.with_words("--status", "all") if near is None else typed(names[near])
+    if near is not None:
+        return typed(names[near])
+    connections = {each.connection for each in among}
+    return COMMAND.with_words(*(connections if len(connections) == 1 else ()), "--status", "all")
 
 
 def _of_table(among: Sequence[ReviewedRelationship], table: str) -> list[ReviewedRelationship]:

@@ -55,9 +55,10 @@ if TYPE_CHECKING:
         read_declarations,
     )
     from ktx_cli.scan.relationships.evidence import ChildEvidence, Step
-    from ktx_cli.scan.relationships.explanation import Explained, RunnerUp, Subject, explain, scan_decision
+    from ktx_cli.scan.relationships.explanation import Explained, RunnerUp, Subject, explain
     from ktx_cli.scan.relationships.names import stem
     from ktx_cli.scan.relationships.record import DECLARATIONS, RELATIONSHIPS, STEADY, column_name, join_probabilities
+    from ktx_cli.scan.relationships.verdict import scan_decision
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (
         BY_A_PERSON,

@@ -287,7 +287,7 @@ def test_another_run_holds_the_run_lock(project: Path) -> None:
             "there is no relationship",
             f"ktx scan relationships shop --reject '{CUSTOMER}'",
         ),
-        (("nothing like it",), (), "there is no relationship", "ktx scan relationships --status all"),
+        (("nothing like it",), (), "there is no relationship", "ktx scan relationships shop --status all"),
         ((CUSTOMER,), ("orders.customer_id",), "both accepted and rejected", "pass it only once"),
     ],
 )

@@ -531,6 +531,7 @@ LOWERING: Final[Mapping[str, tuple[tuple[str, Mapping[str, float]], ...]]] = {
     ),
     "columns": (
         ("columns with the same name", NO_NEIGHBOURS),
+        ("columns whose names end in the same word", {"last_word_share": 1.0}),
         ("the other candidates of the column", {"margin": LOG_ODDS_LIMIT, "rank": 0.0, "shared_rivals": 0.0}),
     ),
 }
@@ -545,7 +546,7 @@ RAISING: Final[Mapping[str, tuple[tuple[str, Mapping[str, float]], ...]]] = {
     "columns": (
         ("columns with the same name", NO_NEIGHBOURS),
         ("other columns that reference the key", {"popular": 0.0, "popular_by_role": 0.0}),
-        ("no other candidate that comes close", {"margin": 0.0, "rank": 1.0}),
+        ("the lack of other likely candidates", {"margin": 0.0, "rank": 1.0}),
     ),
 }
 """Step -> what may have raised the score, and the features without it."""

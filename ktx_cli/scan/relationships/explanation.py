@@ -38,12 +38,11 @@ from ktx_cli.scan.relationships.record import (
     RULE_TEXTS,
     VAGUE,
     Check,
-    Doubt,
     Status,
     column_name,
-    effective_doubts,
     status_of,
 )
+from ktx_cli.scan.relationships.verdict import doubts_of, emptiness, loss_clause, share, winner_over
 from ktx_cli.semantic import quoted
 
 if TYPE_CHECKING:
@@ -87,16 +86,6 @@ FEW_ROWS: Final = 10
 
 CLEAR_DIFFERENCE: Final = 0.15
 """By how much the names of two candidates have to differ for one to be called better."""
-
-
-def share(part: float, whole: float) -> str:
-    """Return a percentage that is only `0%` or `100%` if it is exactly that."""
-    if not whole or not part:
-        return "0%"
-    percent = 100 * part / whole
-    if percent < 0.1:
-        return "less than 0.1%"
-    return f"{percent:.1f}".removesuffix(".0") + "%" if part >= whole or percent < 99.95 else "99.9%"
 
 
 def shown_value(value: Any) -> str:
@@ -167,13 +156,13 @@ def _names(subject: Subject) -> Iterator[Statement]:
         yield Statement("name", Bearing.AGAINST, f"The name fits another candidate better: `{fits}`.")
     if subject.feature("self_reference"):
         usual = subject.feature("self_word")
-        text = "The name is a usual one for a reference to another row of the same table."
+        text = "This name is common for a reference to another row of the same table."
         text = text if usual else "The key is in the column's own table."
         yield Statement("name", Bearing.FOR if usual else Bearing.AGAINST, text)
     for kind, meaning in _WORDS.items():
-        found = sorted(words(kind) & set(tokens(column)))
-        if found and best < 0.75 and not _names_dates(subject.evidence):
-            text = f"The word `{found[0]}` in the name is usual for {meaning}, and rare for references."
+        found = sorted(words(kind) & set(tokens(column)) - set(tokens(subject.evidence.parent_columns[0])))
+        if found and subject.evidence.name_match.key < 0.85 and not _names_dates(subject.evidence):
+            text = f"The word `{found[0]}` in the name is common for {meaning}, but rare for references."
             yield Statement("name", Bearing.AGAINST, text)
 
 
@@ -253,22 +242,13 @@ def _with_more(shown: Sequence[str], more: int) -> str:
 def _empty_text(subject: Subject) -> str:
     child, evidence = subject.child, subject.evidence
     if child.distinct:
-        return f"{_emptiness(child, evidence)}, so no row has a match yet."
+        return f"{emptiness(child, evidence)}, so no row has a match yet."
     if not child.rows:
-        return f"{_emptiness(child, evidence)}, so no row can confirm or contradict the join."
+        return f"{emptiness(child, evidence)}, so no row can confirm or contradict the join."
     profile = subject.profile(child.child, child.columns[0])
     how = "NULL" if profile is not None and profile.nulls >= profile.rows else "empty (NULL or '')"
     rows = plural(child.rows, "row") if child.complete else f"{child.rows:,} sampled rows"
     return f"The column is {how} in all {rows}, so no row can confirm or contradict the join."
-
-
-def _emptiness(child: ChildEvidence, evidence: CandidateEvidence) -> str:
-    """Return which end of a relationship has no values."""
-    if child.distinct:
-        name = column_name(evidence.parent, evidence.parent_columns)
-        table = f"The referenced table `{quoted(evidence.parent.name)}` is empty"
-        return f"The referenced column `{name}` is empty" if evidence.key_rows else table
-    return "The column is empty" if child.rows else f"The table `{quoted(child.child.name)}` is empty"
 
 
 def _match_statement(subject: Subject, check: Check, where: str = "") -> Statement:
@@ -322,8 +302,11 @@ def _spread(subject: Subject) -> Iterator[Statement]:
         if subject.feature("low_skew") > 0.5:
             text = "The values crowd at the low end of the keys, as counts and ranks do."
             yield Statement("values", Bearing.AGAINST, text)
-    elif chance >= 3 and not narrow:
-        yield Statement("values", Bearing.FOR, f"A chance match is unlikely (less than 1 in {_odds(chance)}).")
+    elif chance >= 3 and (subject.feature("span") > NARROW_SPAN or not number):
+        # The odds are those of a full match by numbers from anywhere in the range of the key.
+        whole = not evidence.values.missing and evidence.values.sentinel is None
+        text = f"A chance match is unlikely (less than 1 in {_odds(chance)})."
+        yield Statement("values", Bearing.FOR, text if whole else "So many matches are unlikely by chance.")
     if evidence.rivals:
         fitting = [
             f"`{column_name(each.parent, each.parent_columns)}`"
@@ -499,21 +482,40 @@ def _hint_text(hint: str) -> HintText:
 def _of_composite(subject: Subject) -> Iterator[Statement]:
     evidence, check = subject.evidence, subject.evidence.check
     pairs = list(zip(subject.child.columns, evidence.parent_columns, strict=True))
-    matched = listing((f"`{own}` to `{key}`" for own, key in pairs), len(pairs))
-    text = f"The names match the {len(pairs)} columns of the key of `{quoted(evidence.parent.name)}`: {matched}."
-    yield Statement("name", Bearing.FOR, text)
+    both = {pair: target for pair in pairs if (target := _common_target(subject, *pair)) is not None}
+    named = [pair for pair in pairs if pair not in both]
+    if named:
+        matched = listing((f"`{own}` to `{key}`" for own, key in named), len(named))
+        some = f"{len(named)} of the {len(pairs)}" if both else f"the {len(pairs)}"
+        text = f"The names match {some} columns of the key of `{quoted(evidence.parent.name)}`: {matched}."
+        yield Statement("name", Bearing.FOR, text)
+    for (own, key), target in both.items():
+        text = f"`{own}` and `{key}` of `{quoted(evidence.parent.name)}` both refer to `{target}`."
+        yield Statement("columns", Bearing.FOR, text)
     if check is None or not check.rows:
         yield Statement("values", Bearing.NEUTRAL, "The combinations of values could not be compared.")
     else:
         yield _match_statement(subject, check, " in all of these columns")
-    columns = set(subject.child.columns)
-    parts = [each for each in subject.known if each.child == subject.child.child and set(each.child_columns) < columns]
+    columns = set(subject.child.columns) - {own for own, _ in both}
+    parts = [each for each in subject.known if each.child == subject.child.child and set(each.child_columns) <= columns]
+    parts = [each for each in parts if len(each.child_columns) < len(pairs)]
     for part in parts:
         own = listing((f"`{quoted(each)}`" for each in part.child_columns), len(columns))
         text = f"By itself, {own} refers to `{column_name(part.parent, part.parent_columns)}`."
         yield Statement("columns", Bearing.NEUTRAL, text)
     if set(evidence.sources) <= NO_HINTS:
         yield Statement("score", Bearing.NEUTRAL, _composite_score(evidence))
+
+
+def _common_target(subject: Subject, own: str, key: str) -> str | None:
+    """Return the key that both a column and a differently named column of a composite key refer to, or None."""
+    if own.casefold() == key.casefold():
+        return None
+    targets = [
+        {column_name(e.parent, e.parent_columns) for e in subject.known if (e.child, e.child_columns) == (ref, (name,))}
+        for ref, name in ((subject.child.child, own), (subject.evidence.parent, key))
+    ]
+    return min(targets[0] & targets[1], default=None)
 
 
 def _composite_score(evidence: CandidateEvidence) -> str:
@@ -534,8 +536,8 @@ def _of_branch(subject: Subject) -> Iterator[Statement]:
     column, value = evidence.condition or ("", "")
     table, kind = quoted(evidence.parent.name), f"`{quoted(column)}`"
     named = evidence.name_match.best > 0
-    text = f"The column refers to different tables: {kind} says to which. "
-    text += f"Its value `{value}` " + (f"names the table `{table}`." if named else f"does not name `{table}`.")
+    text = f"The column refers to different tables, depending on {kind}. "
+    text += f"The value `{value}` " + (f"names the table `{table}`." if named else f"does not name `{table}`.")
     yield Statement("name", Bearing.FOR if named else Bearing.AGAINST, text)
     if evidence.check is not None and evidence.check.rows:
         yield _match_statement(subject, evidence.check, f" and {kind} = `{value}`")
@@ -620,15 +622,17 @@ LARGE_EFFECT: Final = 0.1
 def explain(subject: Subject) -> Explained:
     """Return what the evidence of a scan says about a relationship."""
     evidence = subject.evidence
-    doubts = tuple(DOUBT_TEXTS[each] for each in _doubts(evidence))
+    doubts = tuple(DOUBT_TEXTS[each] for each in doubts_of(evidence))
     found = Explained(statements(subject), runners_up=_runners_up(subject), doubts=doubts)
     if not evidence.features:
         return replace(found, changes=tuple(_orphan_change(subject, None)))
     scorer = Scorer(evidence, subject.child.thresholds, load_ranker())
     if not scorer.is_current:
         return found
-    # A relationship that cannot win its column, whatever its score, has no conditions.
-    kinds = () if evidence.barred else (_name_changes, _value_changes, _hint_changes, _rival_change)
+    # A relationship that is not a join whatever its score, because another join implies it, say, has no conditions.
+    found_likely = evidence.probability >= subject.child.thresholds.review_threshold
+    implied = subject.relationship.status is Status.REJECTED and evidence.lost is None and found_likely
+    kinds = () if evidence.barred or implied else (_name_changes, _value_changes, _hint_changes, _rival_change)
     changes = [change for kind in kinds for change in kind(subject, scorer)]
     return replace(found, steps=tuple(scorer.steps()), changes=tuple(changes))
 
@@ -670,7 +674,7 @@ def _why(subject: Subject, other: CandidateEvidence) -> str:
     if why is None and child.rule is not None and worse.probability > better.probability - LARGE_EFFECT:
         why = RULE_TEXTS[child.rule]
     if why is not None:
-        why = why.rstrip(".")
+        why = loss_clause(why, "the other join" if chosen else "it").rstrip(".")
         return f"chosen because {why}" if chosen else why
     reasons = [each[0 if chosen else 1] for each in _differences(better, worse, child.thresholds)]
     if chosen:
@@ -681,7 +685,7 @@ def _why(subject: Subject, other: CandidateEvidence) -> str:
 _GROUPS: Final[Mapping[str, tuple[frozenset[str], str, str]]] = {
     "names": (NAMES, "the name of its table fits better", "the name of its table fits less"),
     "key": (KEYS, "it is more plausible as a key", "it is less plausible as a key"),
-    "columns": (COLUMNS, "other columns speak for it", "other columns speak for the chosen key"),
+    "columns": (COLUMNS, "other columns support it", "other columns support the chosen key"),
     "values": (VALUES, "the values cover more of this key", "the values cover less of this key"),
 }
 """Group of features -> its features, and what it means if it is in favour of a candidate, or against it."""
@@ -717,7 +721,8 @@ def _name_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
         better = sum(e.name_match.best > 0 for e in subject.child.candidates if e is not subject.evidence)
         yield _changed(subject, "no_name", "If the column's name were ignored", scorer.without_name(better))
     if subject.feature("namesakes"):
-        yield from _if_relevant(subject, "no_namesakes", "If no other column had this name", scorer.without_namesakes())
+        condition = "If other columns with this name were ignored"
+        yield from _if_relevant(subject, "no_namesakes", condition, scorer.without_namesakes())
 
 
 def _value_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
@@ -740,7 +745,7 @@ def _rows_change(subject: Subject, scorer: Scorer) -> Iterator[Change]:
         return
     text = "As soon as there are values, the next scan compares them and decides. Until then, only a person can."
     yield Change("rows", text)
-    if scorer.probability() >= subject.child.thresholds.accept_threshold and not _doubts(subject.evidence):
+    if scorer.probability() >= subject.child.thresholds.accept_threshold and not doubts_of(subject.evidence):
         text = "With `scan.relationships.validationRequiredForManifest: false`, ktx would accept it without rows."
         yield Change("no_validation", text, scorer.probability(), Status.ACCEPTED)
 
@@ -772,7 +777,7 @@ def _hint_changes(subject: Subject, scorer: Scorer) -> Iterator[Change]:
         condition = "If people had not decided about similar joins"
         yield _changed(subject, "no_decisions", condition, scorer.without_decisions())
     is_likely = scorer.probability() >= subject.child.thresholds.accept_threshold
-    liftable = set(_doubts(subject.evidence)) & VAGUE
+    liftable = set(doubts_of(subject.evidence)) & VAGUE
     if subject.evidence.empty or (is_likely and not liftable and subject.evidence.lost is None):
         return
     for hint in dict.fromkeys([scorer.needed_hint(), "dbt"]):
@@ -812,7 +817,7 @@ _STATUS_TEXTS: Final[Mapping[Status, str]] = {
 
 def _changed(subject: Subject, condition: str, what: str, outcome: Outcome) -> Change:
     scored = f"{what}, the score would be {outcome.probability:.3f}"
-    winner = _winner(subject.child, subject.evidence)
+    winner = winner_over(subject.child, subject.evidence)
     if winner is None or outcome.status is Status.REJECTED:
         return Change(condition, f"{scored}: {_STATUS_TEXTS[outcome.status]}.", outcome.probability, outcome.status)
     name = column_name(winner.parent, winner.parent_columns)
@@ -821,77 +826,3 @@ def _changed(subject: Subject, condition: str, what: str, outcome: Outcome) -> C
         return Change(condition, text, outcome.probability, Status.REJECTED)
     text = f"{scored}, more than that of `{name}`: {_STATUS_TEXTS[outcome.status]}."
     return Change(condition, text, outcome.probability, outcome.status)
-
-
-def _winner(child: ChildEvidence, evidence: CandidateEvidence) -> CandidateEvidence | None:
-    """Return the candidate that was chosen instead of another, or None if that one was chosen."""
-    if evidence.lost is None:
-        return None
-    return next((each for each in child.candidates if each.lost is None and each.condition is None), None)
-
-
-def scan_decision(
-    found: Relationship, child: ChildEvidence | None, evidence: CandidateEvidence | None, *, alone: bool = False
-) -> str:
-    """Return the decision of the scan about a relationship, and what it depends on, in a sentence.
-
-    `alone`: a person decided otherwise, or a source did, so that it is what the scan would decide.
-    """
-    did = f"On its own, the scan would {_WOULD[found.status]}" if alone else f"The scan {_DID[found.status]}"
-    score = f"{found.probability:.3f}"
-    if child is None or evidence is None:
-        return f"{did} (score {score}). {found.reason}"
-    limits = child.thresholds
-    least, most = f"{limits.review_threshold:g}", f"{limits.accept_threshold:g}"
-    if found.status is Status.ACCEPTED:
-        return f"{did}: the score is {score}, and the threshold is {most}."
-    if found.status is Status.REJECTED:
-        if evidence.probability < limits.review_threshold:
-            return f"{did}: the score is {score}, and the minimum for review is {least}."
-        lowered = f"{found.reason[:1].lower()}{found.reason[1:]}"
-        return f"{did} although the score is {score}: {_lost_text(child, evidence) or lowered}"
-    if evidence.probability < limits.accept_threshold:
-        why = f"the score is {score}, and the threshold is {most}"
-        if evidence.probability < limits.review_threshold:
-            why = f"the score is only {score}"
-        empty = _emptiness(child, evidence)
-        unproven = f", but {empty[:1].lower()}{empty[1:]}, so no row can decide" if evidence.empty else ""
-        return f"{did}: {why}{unproven}."
-    return f"{did} although the score is {score}: {_review_reason(child, evidence)}."
-
-
-def _doubts(evidence: CandidateEvidence) -> tuple[Doubt, ...]:
-    return effective_doubts(evidence.doubts, evidence.probability)
-
-
-def _review_reason(child: ChildEvidence, evidence: CandidateEvidence) -> str:
-    if doubts := _doubts(evidence):
-        return "; ".join(DOUBT_TEXTS[each] for each in doubts)
-    if evidence.check is None:
-        empty = _emptiness(child, evidence)
-        return f"{empty[:1].lower()}{empty[1:]}" if evidence.empty else "the values could not be compared"
-    missing = share(evidence.check.missing, evidence.check.rows)
-    return f"{missing} of the rows have no match, and at most {share(MAX_VIOLATIONS, 1)} are tolerated"
-
-
-_DID: Final[Mapping[Status, str]] = {
-    Status.ACCEPTED: "accepted it",
-    Status.REVIEW: "left it for review",
-    Status.REJECTED: "rejected it",
-}
-_WOULD: Final[Mapping[Status, str]] = {
-    Status.ACCEPTED: "accept it",
-    Status.REVIEW: "leave it for review",
-    Status.REJECTED: "reject it",
-}
-
-
-def _lost_text(child: ChildEvidence, evidence: CandidateEvidence) -> str | None:
-    """Return why another candidate of the column was chosen, or None if none was."""
-    if evidence.lost is None or evidence.barred:
-        return evidence.lost
-    chosen = _winner(child, evidence)
-    if chosen is None:
-        return evidence.lost
-    name, score = column_name(chosen.parent, chosen.parent_columns), round(chosen.probability, 3)
-    return f"a column refers to one key, and `{name}` is preferred ({score:g})."

@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.scan.relationships.columns import NameMatch, Similar
 from ktx_cli.scan.relationships.evidence import ORPHAN_SHARES, CandidateEvidence, ChildEvidence, Scorer
-from ktx_cli.scan.relationships.explanation import Bearing, Explained, Subject, explain, name_text, scan_decision, share
+from ktx_cli.scan.relationships.explanation import Bearing, Explained, Subject, explain, name_text
 from ktx_cli.scan.relationships.hints import HINT_TEXTS
 from ktx_cli.scan.relationships.ranker import FEATURES, HINT_WEIGHTS, load_ranker, shifted
 from ktx_cli.scan.relationships.record import (
@@ -23,6 +23,7 @@ from ktx_cli.scan.relationships.record import (
     Rule,
     Status,
 )
+from ktx_cli.scan.relationships.verdict import loss_clause, scan_decision, share
 from ktx_cli.warehouses import TableRef
 from tests.scan.relationships.conftest import Answer, Shop
 
@@ -129,10 +130,7 @@ CASES = [
     pytest.param(
         "customers(country_code) -> countries(code)",
         Status.REVIEW,
-        [
-            "The name `country_code` matches the table `countries`.",
-            "A chance match is unlikely (less than 1 in a million).",
-        ],
+        ["The name `country_code` matches the table `countries`.", "So many matches are unlikely by chance."],
         ["42 of 300 rows (14%), with one value, have no match in `countries.code` (all rows were checked)."],
         [
             "Values without a match: `XX` (42 rows).",
@@ -152,7 +150,7 @@ CASES = [
         "comments(owner_id) -> customers(id) if owner_type = customer",
         Status.ACCEPTED,
         [
-            "Its value `customer` names the table `customers`.",
+            "The value `customer` names the table `customers`.",
             "All 200 rows with a value and `owner_type` = `customer`",
         ],
         [],
@@ -584,3 +582,85 @@ def test_values_without_a_match_beyond_the_examples_are_counted(shop: Shop) -> N
     explained = explain(subject(found, "uses(part_no) -> parts(part_no)"))
     shown = "Values without a match: `501` (2 rows), `502` (2 rows), `503` (2 rows) and 4 more values."
     assert shown in [each.text for each in explained.statements]
+
+
+@pytest.mark.parametrize(
+    ("first", "values", "odds"),
+    [
+        pytest.param(1, [3 * n for n in range(1, 301, 40)], True, id="values from all of the range"),
+        pytest.param(1, [3, 6, 9, 12, 15], False, id="a few at one end"),
+        pytest.param(1, [900], False, id="a single one"),
+    ],
+)
+def test_odds_are_only_given_for_values_from_all_of_the_range(
+    shop: Shop, first: int, values: list[int], odds: bool
+) -> None:
+    found = shop.search(
+        [
+            "CREATE TABLE plots (plot_id INTEGER, label TEXT)",
+            "CREATE TABLE visits (code TEXT, plot_id INTEGER)",
+            insert("plots", ((3 * n, f"label {n}") for n in range(first, 301))),
+            insert("visits", ((f"code {n}", value) for n, value in enumerate(values * 8))),
+        ],
+        reviewThreshold=0,
+    )
+    supporting = texts(explain(subject(found, "visits(plot_id) -> plots(plot_id)")), Bearing.FOR)
+    assert ("A chance match is unlikely (less than 1 in " in supporting) is odds
+
+
+def test_columns_of_a_composite_key_match_by_name_or_by_a_common_target(found: Answer) -> None:
+    now = subject(found, "shipments(order_id, line_no) -> order_lines(order_id, line_no)")
+    evidence = replace(now.evidence, parent_columns=("order_id", "position"))
+    joins = [
+        replace(now.relationship, child=table, child_columns=(column,), parent=TableRef(None, "places"))
+        for table, column in ((now.child.child, "line_no"), (evidence.parent, "position"))
+    ]
+    joins = [replace(each, parent_columns=("id",)) for each in joins]
+    supporting = texts(explain(replace(now, evidence=evidence, known=joins)), Bearing.FOR)
+    assert "The names match 1 of the 2 columns of the key of `order_lines`: `order_id` to `order_id`." in supporting
+    assert "`line_no` and `position` of `order_lines` both refer to `places.id`." in supporting
+    assert "`line_no` to `position`" in texts(explain(replace(now, evidence=evidence, known=joins[:1])), Bearing.FOR)
+
+
+@pytest.mark.parametrize(
+    ("reason", "clause"),
+    [
+        (
+            "Would close a cycle: `a.id` refers back to `b.id`.",
+            "it would close a cycle (`a.id` refers back to `b.id`).",
+        ),
+        ("Implied by the path through `orders`.", "it is implied by the path through `orders`."),
+        ("The join in the opposite direction is in effect.", "the join in the opposite direction is in effect."),
+        ("`raw_orders` is in another layer.", "`raw_orders` is in another layer."),
+    ],
+)
+def test_a_reason_continues_a_sentence(reason: str, clause: str) -> None:
+    assert loss_clause(reason) == clause
+
+
+def test_an_implied_join_stays_rejected_whatever_its_score(found: Answer) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    implied = replace(now.relationship, status=Status.REJECTED, reason="Implied by the path through `visits`.")
+    explained = explain(replace(now, relationship=implied))
+    assert explained.steps and explained.changes == ()
+    decision = scan_decision(implied, now.child, now.evidence)
+    assert decision.endswith(": it is implied by the path through `visits`.")
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "shown"),
+    [
+        pytest.param("customer_count", "id", True, id="a quantity of the parent"),
+        pytest.param("customer_count", "count", False, id="the key is one too"),
+    ],
+)
+def test_a_word_against_references_is_named_although_the_table_fits(
+    found: Answer, column: str, key: str, shown: bool
+) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    evidence = replace(now.evidence, parent_columns=(key,), name_match=NameMatch(table=1.0, key=0.0))
+    against = texts(
+        explain(replace(now, evidence=evidence, child=replace(now.child, columns=(column,)))), Bearing.AGAINST
+    )
+    text = "The word `count` in the name is common for amounts and counts, but rare for references."
+    assert (text in against) is shown
