@@ -102,8 +102,11 @@ def fetch_declaring(
 
 
 def declarations(works: Iterable[SourceWork]) -> dict[str, bytes]:
-    """Return path -> file with what each source that could be read declares about tables."""
-    read = ((work, work.declared) for work in works if work.error is None)
+    """Return path -> file with what each source that could be fetched declares about tables.
+
+    A source whose projection failed counts, because the scans of the run have used its declarations.
+    """
+    read = ((work, work.declared) for work in works)
     return {_declarations_path(work): content for work, content in read if content is not None}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from ktx_cli.core import yaml
+from ktx_cli.core import KtxError, yaml
 from tests import dbt_warehouse
 from tests.cli.conftest import done, git
 
@@ -96,6 +96,63 @@ def test_scan_and_ingest_agree_if_git_ignores_the_declarations(ktx: Run, work: P
     for command in ("scan", "ingest"):
         again = ktx(command, "--no-input", "--json")
         assert (again.code, again.data["status"], joins(ktx)) == (0, "unchanged", before)
+
+
+def without_tests_of(folder: Path, model: str) -> None:
+    path = folder / "dbt/models/schema.yml"
+    path.write_text(path.read_text().replace(f"ref('{model}')", "ref('no_such_model')"))
+
+
+@pytest.mark.parametrize("edit", ["modified", "deleted"])
+def test_scan_and_ingest_agree_while_an_edit_holds_the_declarations(ktx: Run, warehouse: Path, edit: str) -> None:
+    before = {name: row["sources"] for name, row in joins(ktx).items()}
+    path = warehouse / "raw-sources/dbt/dbt/declarations.json"
+    if edit == "modified":
+        path.write_text(path.read_text() + " ")
+    else:
+        path.unlink()
+    without_tests_of(warehouse, "stores")
+    seen = []
+    for command in ("ingest", "scan", "ingest"):
+        again = ktx(command, "--no-input", "--json")
+        held = [each["path"] for each in again.data["held"]]
+        assert held == ([str(path.relative_to(warehouse))] if command == "ingest" else [])
+        seen.append(joins(ktx))
+    assert {name: row["sources"] for name, row in seen[0].items()} == before
+    assert seen == [seen[0]] * 3
+    git(warehouse, "checkout", "--", str(path))
+    assert ktx("ingest", "--no-input").code == 0
+    after = joins(ktx)
+    assert "dbt" not in after["orders.store_id->stores.store_id"]["sources"]
+    again = ktx("scan", "--no-input", "--json")
+    assert (again.data["status"], joins(ktx)) == ("unchanged", after)
+
+
+def test_declarations_that_were_only_written_count(ktx: Run, warehouse: Path) -> None:
+    without_tests_of(warehouse, "stores")
+    assert ktx("ingest", "--no-input", "--no-commit").code == 0
+    after = joins(ktx)
+    assert "dbt" not in after["orders.store_id->stores.store_id"]["sources"]
+    assert ktx("ingest", "--no-input").code == 0
+    for command in ("scan", "ingest"):
+        assert (ktx(command, "--no-input", "--json").data["status"], joins(ktx)) == ("unchanged", after)
+
+
+def test_scan_and_ingest_agree_if_the_projection_of_a_source_fails(
+    ktx: Run, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> Any:
+        raise KtxError("no projection today")
+
+    monkeypatch.setattr("ktx_cli.sources.dbt.projection.projected", fails)
+    without_tests_of(warehouse, "stores")
+    assert ktx("ingest", "--no-input").code == 7
+    after = joins(ktx)
+    assert "dbt" not in after["orders.store_id->stores.store_id"]["sources"]
+    again = ktx("scan", "--no-input", "--json")
+    assert (again.code, again.data["status"], joins(ktx)) == (0, "unchanged", after)
+    assert ktx("ingest", "--no-input", "--json").data["commit"] is None
+    assert joins(ktx) == after
 
 
 def test_a_join_that_a_person_chose_is_the_only_one(ktx: Run, work: Path) -> None:

@@ -24,6 +24,7 @@ from ktx_cli.core import (
     StepFinished,
     StepProgress,
     StepStarted,
+    StorageError,
     internal_error,
     monotonic,
     plural,
@@ -47,6 +48,7 @@ from ktx_cli.project import (
     SEMANTIC_NAME,
     Layout,
     Repository,
+    WorkingTree,
     Workspace,
     read_state,
     translated,
@@ -136,7 +138,8 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
             from ktx_cli.engine import Models
 
             models = stack.enter_context(Models(preflight, run.database))
-        declaring = _Declaring(plan, base, _fetches(plan, run.database))
+        repository = None if run.is_elsewhere else run.repository
+        declaring = _Declaring(plan, base, _fetches(plan, run.database), repository)
         changes = declaring.scan(report, ScanState(previous, run.database, models))
         if plan.reads_sources:
             changes = _work_through_sources(run, report, changes, models, declaring)
@@ -172,13 +175,15 @@ Scanned = dict["Target", tuple[ConnectionReport, "ScanOutcome | None"]]
 class _Declaring:
     """The sources whose declarations scans use, which are fetched before the others.
 
-    `works`: those that were fetched. `declared`: path -> what a source declares; a source that this run does not read
-    counts with its committed declarations.
+    `repository`: the one whose working files the run changes, if any. `works`: the sources that were fetched.
+    `declared`: path -> what a source declares; a source that this run does not read counts with its committed
+    declarations, as it does in a run that only scans.
     """
 
     plan: RunPlan
     base: ProjectBase
     fetches: FetchStates
+    repository: Repository | None
     scratch: Path | None = None
     works: list[SourceWork] = field(default_factory=list)
     declared: dict[str, bytes] = field(default_factory=dict)
@@ -217,7 +222,27 @@ class _Declaring:
 
         works = fetch_declaring(self.plan, self.base, self.fetches, scanned=scanned, scratch=self.scratch)
         self.works += works
-        self.declared |= declarations(works)
+        declared = declarations(works)
+        held = self._held(declared)
+        self.declared |= {path: content for path, content in declared.items() if path not in held}
+
+    def _held(self, declared: Mapping[str, bytes]) -> set[str]:
+        """Return the files that this run cannot write because of uncommitted edits: the committed ones still count."""
+        changed = {path: content for path, content in declared.items() if self.base.read(path) != content}
+        if self.repository is None or not changed:
+            return set()
+        edited, files = self.repository.changes(changed).uncommitted, WorkingTree(self.plan.layout.root)
+
+        def is_held(path: str) -> bool:
+            # git names a new folder, with a slash at its end, instead of its files.
+            if not any(path == each or (each.endswith("/") and path.startswith(each)) for each in edited):
+                return False
+            try:
+                return files.read(path) != changed[path]
+            except StorageError:  # the commit reports why ktx cannot write this file
+                return True
+
+        return {path for path in changed if is_held(path)}
 
 
 def _fetches(plan: RunPlan, database: sqlite3.Connection) -> FetchStates:
@@ -447,9 +472,10 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     repository = Repository.discover(plan.layout.root)
     start = None if repository is None else repository.start(plan.destination)
     base = ProjectBase(plan.layout, repository, None if start is None else start.commit)
+    checked_out = repository if repository is not None and start == repository.head() else None
     state, fetches = _earlier_runs(plan)
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
-        declaring = _Declaring(plan, base, fetches, Path(folder))
+        declaring = _Declaring(plan, base, fetches, checked_out, Path(folder))
         changes = declaring.scan(report, state)
         workspace = changes.workspace
         works = _read_sources(plan, workspace, declaring)
@@ -459,8 +485,8 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     write_deliveries(report.sources, workspace)
     report.add_files(workspace.changes(), changes.scans)
     check_definitions(plan, base, workspace, write=False)
-    if repository is not None and start == repository.head():
-        _report_absent(report, changes, base, repository)
+    if checked_out is not None:
+        _report_absent(report, changes, base, checked_out)
     for outcome in changes.scans:
         plan.recorder.warn_of(outcome.removals(frozenset(), {}))
 
