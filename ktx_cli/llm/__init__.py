@@ -30,14 +30,12 @@ if TYPE_CHECKING:
         run_async,
         to_probe,
     )
+    from ktx_cli.llm.registry import BackendKind, backend_kinds, find_kind, kind_of
     from ktx_cli.llm.routing import PROBE_PROMPT, RoutedRuntime, create_runtime
     from ktx_cli.llm.schemas import schema_model
     from ktx_cli.llm.settings import (
-        CHOOSABLE,
         CLAUDE_BACKENDS,
         NO_BACKEND,
-        OWN_DEFAULT,
-        PROVIDER_KEYS,
         ModelRef,
         bindings,
         distinct_models,
@@ -71,7 +69,7 @@ if TYPE_CHECKING:
         UsageReported,
         parts_of,
     )
-    from ktx_cli.llm.usage import DIMENSIONS, ORIGINS, PRICES, UsageFact, UsageRow, UsageSink, record_usage, usage_by
+    from ktx_cli.llm.usage import DIMENSIONS, PRICES, UsageFact, UsageRow, UsageSink, record_usage, usage_by
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

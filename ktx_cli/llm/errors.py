@@ -10,7 +10,7 @@ LlmError, by code
 ├── max_turns           a text or object call used up its turns
 ├── structured_output   no object that fits the schema
 ├── permission          a tool was refused
-├── isolation           a Claude Code process was not isolated as required
+├── isolation           a process on this machine was not isolated as required
 ├── connection          the provider, or the local binary, cannot be reached or does not answer properly
 ├── execution           anything else that failed while the model worked
 ├── refusal             the model declined
@@ -24,10 +24,6 @@ from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
 from ktx_cli.core import Command, Hint, KtxError, SettingPath
-
-AUTH_MESSAGE: Final = "Claude Code on this machine has no usable session"
-AUTH_HINT: Final = "sign in to Claude Code: run `claude` and use /login; then run this command again"
-"""The message for a missing or rejected local Claude Code session."""
 
 NO_BACKEND_HINT: Final = Command("setup", "--llm-backend", "claude-code")
 
@@ -45,7 +41,7 @@ _WORDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "max_turns": ("the model `{model}` did not answer within its turn limit", None),
     "structured_output": ("the model `{model}` did not return an answer that fits the schema", None),
     "permission": ("{who} refused a tool", None),
-    "isolation": ("Claude Code could not be run in isolation", Command("doctor")),
+    "isolation": ("{who} could not be run in isolation", Command("doctor")),
     "connection": ("{who} cannot be reached", "check the network, the proxy and the URL of the backend"),
     "execution": ("the call to the model `{model}` failed", "run it again with --debug to see the provider's message"),
     "refusal": ("the model `{model}` declined to answer", None),
@@ -57,19 +53,7 @@ _WORDS: Final[Mapping[str, tuple[str, str | None]]] = {
 CODES: Final = tuple(_WORDS)
 RETRYABLE: Final = frozenset({"rate_limit", "overloaded", "connection"})
 
-_WHO: Final = {
-    "anthropic": "the Anthropic API", "vertex": "Vertex AI", "gateway": "the gateway", "claude-code": "Claude Code",
-    "claude-cli": "Claude Code",
-}  # fmt: skip
 _PROVIDER: Final = Hint("check {}", SettingPath("llm.provider"))
-_CREDENTIALS: Final = {
-    "anthropic": Hint("check {}", SettingPath("llm.provider.anthropic.api_key")),
-    "vertex": Command("auth", "application-default", "login", program="gcloud"),
-    "gateway": Hint(
-        "check {} and {}", SettingPath("llm.provider.gateway.api_key"), SettingPath("llm.provider.gateway.auth")
-    ),
-}
-_SESSIONS: Final = ("claude-code", "claude-cli")
 
 
 class CallNames(TypedDict):
@@ -135,9 +119,11 @@ def llm_error(
     **facts: Any,
 ) -> LlmError:
     """Return the error for a code, as a `kind`; `message` and `hint` replace the usual ones."""
-    is_session = code == "auth" and backend in _SESSIONS
-    template = AUTH_MESSAGE if is_session else _WORDS[code][0]
-    names = {"who": _WHO.get(backend, "the model backend"), "model": model or "default"}
+    from ktx_cli.llm.registry import find_kind
+
+    backend_kind = find_kind(backend)
+    template = (backend_kind.no_credentials if backend_kind and code == "auth" else "") or _WORDS[code][0]
+    names = {"who": backend_kind.who if backend_kind else "the model backend", "model": model or "default"}
     details: dict[str, Any] = {"backend": backend, **({"model": model} if model else {}), **facts}
     if status is not None:
         details["status"] = status
@@ -159,7 +145,10 @@ def cancelled(backend: str, model: str = "") -> LlmError:
 
 def _advice(code: str, backend: str, role: str) -> str | None:
     if code == "auth":
-        return AUTH_HINT if backend in _SESSIONS else _CREDENTIALS.get(backend, _PROVIDER)
+        from ktx_cli.llm.registry import find_kind
+
+        backend_kind = find_kind(backend)
+        return backend_kind.credentials_hint if backend_kind else _PROVIDER
     if code in ("model", "context"):
         return Command("config", "set", f"llm.models.{role}", "MODEL")
     return _WORDS[code][1]

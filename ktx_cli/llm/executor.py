@@ -17,6 +17,7 @@ from ktx_cli.core import Event
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec
 from ktx_cli.llm.errors import LlmError, cancelled
 from ktx_cli.llm.port import Abort
+from ktx_cli.llm.registry import kind_of
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import CallFacts, Done, EmitLlm, Failed, LoopResult, Usage, UsageReported
 from ktx_cli.llm.types import Final as FinalEvent
@@ -240,9 +241,6 @@ def chosen_tools(request: RunRequest, tools: Mapping[str, RuntimeTool]) -> list[
     return [tools[name] for name in request.tool_ids]
 
 
-SYSTEMS: Final = {"vertex": "gcp.vertex_ai", "gateway": "gateway"}
-
-
 @contextlib.contextmanager
 def span(spec: CallSpec, record: CallRecord) -> Iterator[None]:
     """Wrap a call in a span; does nothing in a process without OpenTelemetry.
@@ -274,7 +272,7 @@ def span(spec: CallSpec, record: CallRecord) -> Iterator[None]:
 def _attributes(spec: CallSpec, record: CallRecord, operation: str) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": operation,
-        "gen_ai.provider.name": SYSTEMS.get(spec.backend, "anthropic"),
+        "gen_ai.provider.name": kind_of(spec.backend).telemetry,
         "gen_ai.request.model": spec.model,
         "gen_ai.response.model": record.resolved_model or spec.model,
         "gen_ai.usage.input_tokens": record.usage.input_tokens,

@@ -15,6 +15,7 @@ from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages, span
 from ktx_cli.llm.governor import Governor, OnWait, ignore_wait
 from ktx_cli.llm.port import Abort
+from ktx_cli.llm.registry import find_kind, kind_of
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.settings import ModelRef, effort_of, model_for, unsupported
 from ktx_cli.llm.tools import RuntimeTool, check_tools
@@ -31,14 +32,12 @@ from ktx_cli.llm.types import (
     parts_of,
 )
 from ktx_cli.llm.usage import UsageSink, ignore_usage
-from ktx_cli.project import KtxConfig
+from ktx_cli.project import KtxConfig, imported
 
 Result = TypeVar("Result")
 
 PROBE_SECONDS: Final = 60.0
 PROBE_PROMPT: Final = "Reply with exactly: ok"
-OWN_LOOP: Final = frozenset({"anthropic", "vertex", "gateway", "claude-cli"})
-"""Backends whose single turns take slots and retries; the others hold one slot for a whole call."""
 
 
 @dataclass
@@ -310,7 +309,7 @@ class RoutedRuntime:
         with span(spec, record):
             try:
                 backend = self.backend(spec.backend)
-                if spec.backend in OWN_LOOP:
+                if kind_of(spec.backend).own_loop:
                     return await backend.run(spec, record)
 
                 async def attempt(number: int) -> Outcome:
@@ -343,9 +342,6 @@ class RoutedRuntime:
 
 def _ignore(event: object) -> None:
     """Drop an event or a warning that has no listener."""
-
-
-Maker = Callable[[str, Shared], Backend]
 
 
 def create_runtime(
@@ -381,61 +377,9 @@ def create_runtime(
 
 
 def make_backend(name: str, shared: Shared) -> Backend:
-    """Return the backend with this name; raises for any other name."""
-    maker = MAKERS.get(name)
-    if maker is None:
+    """Return a new backend with this name; starts no process. Raises `ConfigError` for any other name."""
+    kind = find_kind(name)
+    if kind is None:
         raise unsupported(name)
-    return maker(name, shared)
-
-
-def _messages_api(name: str, shared: Shared) -> Backend:
-    from ktx_cli.llm.backends.anthropic_api.backend import AnthropicBackend
-
-    return AnthropicBackend(
-        name,
-        shared.config,
-        project_dir=shared.project_dir,
-        environ=shared.environ,
-        retried=shared.retried,
-        repair=shared.repair,
-        observe=shared.governor.observe,
-    )
-
-
-def _claude_code(name: str, shared: Shared) -> Backend:
-    from ktx_cli.llm.backends.claude.binary import claude_host
-    from ktx_cli.llm.backends.claude_code.backend import ClaudeCodeBackend
-
-    host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
-    rate_limit = shared.config.ingest.rate_limit
-    return ClaudeCodeBackend(
-        host,
-        binary,
-        pool_size=shared.governor.max_concurrency + 1,
-        retries=rate_limit.retry.max_attempts - 1 if rate_limit.enabled else 0,
-        allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
-        reuse=shared.config.llm.provider.claude.reuse_processes,
-        observe=shared.governor.observe,
-        warn=shared.warn,
-    )
-
-
-def _claude_cli(name: str, shared: Shared) -> Backend:
-    from ktx_cli.llm.backends.claude.binary import claude_host
-    from ktx_cli.llm.backends.claude_cli import ClaudeCliBackend
-
-    host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
-    return ClaudeCliBackend(
-        host,
-        binary,
-        allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
-        retried=shared.retried,
-        repair=shared.repair,
-        warn=shared.warn,
-    )
-
-
-MAKERS: Mapping[str, Maker] = {
-    "anthropic": _messages_api, "vertex": _messages_api, "gateway": _messages_api, "claude-code": _claude_code,
-    "claude-cli": _claude_cli,
-}  # fmt: skip
+    backend: Backend = imported(kind.maker)(name, shared)
+    return backend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -28,6 +28,7 @@ from ktx_cli.project import (
     PromptCaching,
     SecretRef,
     is_variable,
+    missing_settings,
     redact_url,
     resolve,
     resolve_plain,
@@ -35,8 +36,6 @@ from ktx_cli.project import (
 
 NO_BACKEND: Final = "none"
 CLAUDE_BACKENDS: Final = ("claude-code", "claude-cli")
-OWN_DEFAULT: Final[Mapping[str, str]] = {"claude-code": "sonnet", "claude-cli": "sonnet"}
-"""The model of a backend that works without `llm.models.default`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,8 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
     """Return the backend and model that a model string means if `backend` is the configured backend.
 
     Only the text before the first colon routes, and only if it is a backend's name. Any other prefix is part of the
-    model id on `gateway` (`qwen3:8b`), elsewhere a `ConfigError` that lists the backends. `/` never routes.
+    model id (`qwen3:8b`) on a backend with such ids, elsewhere a `ConfigError` that lists the backends. `/` never
+    routes.
     """
     value = text.strip()
     if SecretRef.parse(value) is not None:
@@ -66,7 +66,7 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
     route = prefix.strip().lower()
     if colon and route in SUPPORTED_BACKENDS:
         backend, value = route, rest.strip()
-    elif colon and backend != "gateway":
+    elif colon and not _has_free_ids(backend):
         near = did_you_mean(route, SUPPORTED_BACKENDS)
         hint: str = f"backends: {', '.join(SUPPORTED_BACKENDS)}"
         if near:
@@ -77,6 +77,13 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
         hint = f"{where} {wanted}" if where.startswith("--") else Command("config", "set", where, wanted)
         raise ConfigError(f"`{where}` is `{text}`, which does not name a model", hint=hint)
     return ModelRef(backend, value)
+
+
+def _has_free_ids(backend: str) -> bool:
+    from ktx_cli.llm.registry import find_kind
+
+    kind = find_kind(backend)
+    return kind is not None and kind.free_ids
 
 
 def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> ModelRef:
@@ -93,7 +100,10 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
     configured = model or config.llm.models.get(role) or config.llm.models.get("default")
     where = f"llm.models.{role if config.llm.models.get(role) else 'default'}"
     if not configured:
-        configured = OWN_DEFAULT.get(backend)
+        from ktx_cli.llm.registry import find_kind
+
+        kind = find_kind(backend)
+        configured = kind.default_model if kind else None
     if not configured and backend == NO_BACKEND:
         raise no_backend()
     if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
@@ -134,17 +144,10 @@ def effort_of(config: KtxConfig, role: str, ref: ModelRef) -> EffortLevel | None
 
 
 def has_effort(ref: ModelRef) -> bool:
-    """Return whether the effort of a model can be set: for Anthropic models from version 4.6 on.
+    """Return whether the effort of a model can be set."""
+    from ktx_cli.llm.registry import kind_of
 
-    The Claude backends resolve a bare name such as `sonnet` to its newest version.
-    """
-    if ref.backend in CLAUDE_BACKENDS and re.fullmatch(r"[a-z]+(\[1m\])?", ref.model):
-        return True
-    found = re.search(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?", ref.model.lower())
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= OLDEST_WITH_EFFORT
-
-
-OLDEST_WITH_EFFORT: Final = (4, 6)
+    return kind_of(ref.backend).is_effort_settable(ref.model)
 
 
 def bindings(config: KtxConfig) -> dict[str, ModelRef]:
@@ -193,41 +196,27 @@ def unsupported(backend: str) -> ConfigError:
     return ConfigError(f"the backend `{backend}` is not supported", hint=hint, code="not_supported")
 
 
-PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
-    "anthropic": {"api_key": "api_key", "base_url": "base_url"},
-    "vertex": {"api_key": "access_token", "base_url": "base_url", "location": "location", "project": "project"},
-    "gateway": {"api_key": "api_key", "base_url": "base_url", "auth": "auth"},
-}
-"""The provider settings that a flag can set: name in the request -> key below `llm.provider.<backend>`."""
-
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 
 
 def missing_setting(config: KtxConfig, backend: str) -> ConfigError | None:
     """Return the error for the first missing setting of a backend, None if it is complete."""
-    provider = config.llm.provider
-    if backend == "anthropic" and not provider.anthropic.api_key:
-        return _missing(backend, "anthropic.api_key", "env:ANTHROPIC_API_KEY")
-    if backend == "gateway" and not provider.gateway.api_key:
-        return _missing(backend, "gateway.api_key", "env:GATEWAY_API_KEY")
-    if backend == "gateway" and not provider.gateway.base_url:
-        return _missing(backend, "gateway.base_url", "URL")
-    if backend == "vertex" and provider.vertex is None:
-        return _missing(backend, "vertex.location", "europe-west1")
+    for key, example in missing_settings(config.llm.provider, backend):
+        where = f"llm.provider.{key}"
+        hint = Command("config", "set", where, example)
+        return ConfigError(f"the backend `{backend}` requires `{where}`", hint=hint)
     return None
 
 
 def secret_references(config: KtxConfig, backend: str) -> dict[str, str]:
     """Return the secrets that a backend uses, by setting."""
-    provider = config.llm.provider
-    vertex = provider.vertex
-    named = {
-        "anthropic": ("anthropic.api_key", provider.anthropic.api_key),
-        "gateway": ("gateway.api_key", provider.gateway.api_key),
-        "vertex": ("vertex.access_token", vertex.access_token if vertex else None),
-    }
-    key, value = named.get(backend, ("", None))
-    return {f"llm.provider.{key}": value} if value else {}
+    from ktx_cli.llm.registry import find_kind
+
+    kind = find_kind(backend)
+    block = getattr(config.llm.provider, kind.block) if kind and kind.block else None
+    if kind is None or block is None:
+        return {}
+    return {f"llm.provider.{kind.block}.{key}": value for key in kind.secrets if (value := getattr(block, key))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,59 +295,6 @@ def _sendable(key: str, configured: str, where: str) -> str:
     raise SecretError(
         f"{source} {problem}", hint=Hint("{}, with nothing but the key", again), details={"setting": where}
     )
-
-
-def _missing(backend: str, key: str, example: str) -> ConfigError:
-    where = f"llm.provider.{key}"
-    return ConfigError(f"the backend `{backend}` requires `{where}`", hint=Command("config", "set", where, example))
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderQuestion:
-    """One field of a provider. `optional`: it may be empty. `secret`: typed unseen."""
-
-    field: str
-    question: str
-    default: str = ""
-    optional: bool = False
-    secret: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Choosable:
-    """A backend as setup offers it. `by_hand`: can be set up even if nothing on the machine indicates it.
-
-    `models`: suggested by role, a cheap one for the roles that sort and select; {}: the user has to name them.
-    """
-
-    label: str
-    questions: tuple[ProviderQuestion, ...] = ()
-    models: Mapping[str, str] = field(default_factory=dict)
-    by_hand: bool = True
-
-
-_KEY: Final = ProviderQuestion("api_key", "Key", secret=True)
-_ALIASES: Final = {"default": "sonnet", "triage": "haiku", "candidateExtraction": "haiku"}
-_IDS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-5-5", "candidateExtraction": "claude-haiku-5-5"}
-
-CHOOSABLE: Final[Mapping[str, Choosable]] = {
-    "claude-code": Choosable("Your local Claude Code session", models=_ALIASES, by_hand=False),
-    "claude-cli": Choosable("Your local Claude Code session, through `claude --print`", models=_ALIASES, by_hand=False),
-    "anthropic": Choosable("The Anthropic API, with an API key", (_KEY,), _IDS),
-    "vertex": Choosable(
-        "Claude on Google Vertex AI",
-        (
-            ProviderQuestion("location", "Region", "europe-west1"),
-            ProviderQuestion("project", "Google Cloud project (default: the credentials' project)", optional=True),
-        ),
-        {"default": "claude-sonnet-5-5"},
-    ),
-    "gateway": Choosable(
-        "A gateway that implements the Anthropic API",
-        (ProviderQuestion("base_url", "URL of the gateway", "http://127.0.0.1:4000"), _KEY),
-    ),
-}
-"""The backends by name, in the order in which setup offers them."""
 
 
 Part = Literal["system", "tools", "history"]

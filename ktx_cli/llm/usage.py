@@ -13,15 +13,6 @@ from ktx_cli.core import Record, isoformat, now
 from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.project import Layout, open_for_writing, translated
 
-ORIGINS: Final[Mapping[str, tuple[str, str]]] = {
-    "anthropic": ("anthropic_api", "messages"),
-    "vertex": ("anthropic_api", "messages"),
-    "gateway": ("anthropic_api", "messages"),
-    "claude-code": ("anthropic_sdk", "claude_sdk"),
-    "claude-cli": ("claude_cli", "claude_print"),
-}
-"""`source` and `executor_type` of a backend's facts."""
-
 
 @dataclass(frozen=True, slots=True)
 class UsageFact(Record):
@@ -45,12 +36,16 @@ class UsageFact(Record):
     @property
     def source(self) -> str:
         """The system that counted."""
-        return ORIGINS[self.backend][0]
+        from ktx_cli.llm.registry import kind_of
+
+        return kind_of(self.backend).source
 
     @property
     def executor_type(self) -> str:
         """What ran the unit."""
-        return ORIGINS[self.backend][1]
+        from ktx_cli.llm.registry import kind_of
+
+        return kind_of(self.backend).executor_type
 
     json_keys = (
         "run_id", "attempt", "usage_unit_id=unit_id", "source", "executor_type", "backend", "role", "command", "model",
@@ -194,9 +189,6 @@ def _row(row: Sequence[Any], keys: int) -> UsageRow:
 MEASURED_WITH: Final = "2.1.329"
 """The version of the binary that the prices were read from."""
 
-PRICED_BACKENDS: Final = frozenset({"anthropic", "vertex"})
-"""Backends that charge list prices; a gateway has its own prices, and Claude Code reports its own cost."""
-
 MILLION: Final = 1_000_000
 
 
@@ -262,7 +254,9 @@ def cost_of(backend: str, model: str | None, usage: Usage, *, long_writes: int =
 
     The cost is `unknown` on a backend without list prices, and for a model without a known one.
     """
-    tiers = price_of(model or "") if backend in PRICED_BACKENDS else None
+    from ktx_cli.llm.registry import kind_of
+
+    tiers = price_of(model or "") if kind_of(backend).charges_list_prices else None
     if tiers is None:
         return Cost()
     price = tiers.of(usage)

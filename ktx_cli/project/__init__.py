@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Retry,
         Scan,
         Views,
+        missing_settings,
     )
     from ktx_cli.project.config.checks import errors_of, literal_secrets, values_of
     from ktx_cli.project.config.connections import (

@@ -107,7 +107,11 @@ def gives(value: Any, **facts: Any) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request that reached the scripted server. `body` is the parsed JSON, or {} if there was none."""
+    """A request that reached the scripted server. `body` is the parsed JSON, or {} if there was none.
+
+    For a model call through another API, `body` is the same request to the Messages API, and `sent` is what the client
+    sent.
+    """
 
     number: int
     method: str
@@ -115,12 +119,8 @@ class ModelRequest:
     headers: Mapping[str, str]
     body: Mapping[str, Any]
     started: float
-
-    @property
-    def is_model_call(self) -> bool:
-        """Return whether the request asks a model for a turn."""
-        last = self.path.rpartition("/")[2].lower()
-        return self.method == "POST" and (last == "messages" or "rawpredict" in last)
+    is_model_call: bool = False
+    sent: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def system(self) -> str:

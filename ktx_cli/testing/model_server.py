@@ -1,9 +1,8 @@
-"""A Messages API on loopback that plays a script and records every request."""
+"""A model provider on loopback that plays a script and records every request; it speaks every API of `WIRES`."""
 
 from __future__ import annotations
 
 import json
-import re
 import select
 import socket
 import threading
@@ -13,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from ktx_cli.testing.model_script import Cut, Failure, InOrder, ModelRequest, Reply, Script, Turn, render, stream_events
+from ktx_cli.testing.model_script import Cut, Failure, InOrder, ModelRequest, Reply, Script, Turn, render
+from ktx_cli.testing.model_wire import WIRES, wire_of
 
 FOREVER_SECONDS = 60.0
 """The maximum delay of a response if its client never disconnects."""
@@ -74,7 +74,17 @@ class ModelServer:
     def record(self, method: str, path: str, headers: dict[str, str], body: dict[str, Any]) -> ModelRequest:
         """Record a request; numbers start at 1."""
         with self._lock:
-            request = ModelRequest(len(self._requests) + 1, method, path, headers, body, time.monotonic())
+            wire = wire_of(path) if method == "POST" else None
+            request = ModelRequest(
+                len(self._requests) + 1,
+                method,
+                path,
+                headers,
+                body if wire is None else wire.body(path, body),
+                time.monotonic(),
+                wire is not None,
+                body,
+            )
             self._requests.append(request)
             return request
 
@@ -114,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         if settings is not None and request.path.startswith("/api/claude_code/settings"):
             self._send_json(200, settings)
         else:
-            self._send_error(Failure(404, "not_found_error", f"no {request.path}"))
+            self._send_error(Failure(404, "not_found_error", f"no {request.path}"), request)
 
     def do_HEAD(self) -> None:
         self._record()
@@ -123,19 +133,17 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = self._record()
         if not request.is_model_call:
-            self._send_error(Failure(404, "not_found_error", f"no {request.path}"))
+            self._send_error(Failure(404, "not_found_error", f"no {request.path}"), request)
             return
         reply = self.server.owner.script(request)
         if not self._wait(reply):
             return
         if isinstance(reply, Failure):
-            self._send_error(reply)
+            self._send_error(reply, request)
         elif isinstance(reply, Cut):
             self._send_cut(reply, request)
-        elif request.body.get("stream") or "stream" in request.path:
-            self._send_stream(render(reply, request))
         else:
-            self._send_json(200, render(reply, request))
+            self._send_message(reply, request)
 
     def _record(self) -> ModelRequest:
         length = int(self.headers.get("content-length") or 0)
@@ -147,9 +155,6 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         if not isinstance(body, dict):
             body = {"unparsed": body}
-        model = re.search(r"/models/([^/:]+):", self.path)
-        if model and "model" not in body:
-            body["model"] = model[1]
         return self.server.owner.record(self.command, self.path.split("?")[0], headers, body)
 
     def _wait(self, reply: Reply) -> bool:
@@ -165,30 +170,29 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(min(left, 0.01))
         return True
 
-    def _send_error(self, failure: Failure) -> None:
-        error = {"type": "error", "error": {"type": failure.kind, "message": failure.message}}
-        self._send_json(failure.status, error, failure.headers)
+    def _send_error(self, failure: Failure, request: ModelRequest) -> None:
+        wire = wire_of(request.path) or WIRES[0]
+        self._send_json(failure.status, wire.failure(failure), failure.headers)
 
     def _send_json(self, status: int, value: Any, headers: Any = None) -> None:
-        data = json.dumps(value).encode()
+        self._send(status, "application/json", json.dumps(value).encode(), headers)
+
+    def _send_message(self, turn: Turn, request: ModelRequest, share: float = 1.0) -> None:
+        wire = wire_of(request.path)
+        assert wire is not None
+        kind, data = wire.answer(render(turn, request), request)
+        self._send(200, kind, data, share=share)
+
+    def _send(self, status: int, kind: str, data: bytes, headers: Any = None, share: float = 1.0) -> None:
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(data)))
         for name, text in (headers or {}).items():
             self.send_header(name, text)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _send_stream(self, message: dict[str, Any], share: float = 1.0) -> None:
-        frames = [f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in stream_events(message)]
-        data = "".join(frames).encode()
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data[: int(len(data) * share)])
 
     def _send_cut(self, cut: Cut, request: ModelRequest) -> None:
         if cut.share > 0:
-            self._send_stream(render(cut.turn, request), cut.share)
+            self._send_message(cut.turn, request, cut.share)
         self.close_connection = True

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import yaml
-from ktx_cli.llm import ORIGINS, RoutedRuntime, UsageSink, create_runtime, find_claude
-from ktx_cli.project import KtxConfig
+from ktx_cli.llm import RoutedRuntime, UsageSink, create_runtime, find_claude, kind_of
+from ktx_cli.project import SUPPORTED_BACKENDS, KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_contract import Family, Subject
 
 _BY_EXECUTOR: Mapping[str, Family] = {"messages": "messages", "claude_sdk": "session", "claude_print": "print"}
-FAMILIES: Mapping[str, Family] = {name: _BY_EXECUTOR[executor] for name, (_, executor) in ORIGINS.items()}
+FAMILIES: Mapping[str, Family] = {name: _BY_EXECUTOR[kind_of(name).executor_type] for name in SUPPORTED_BACKENDS}
 """The kind of client of each backend."""
 
 PROVIDER = """

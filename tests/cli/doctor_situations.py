@@ -17,7 +17,7 @@ import pytest
 
 from ktx_cli.jobs.clients.manifest import digest
 from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, ServerState, write_server_state
-from ktx_cli.llm.errors import AUTH_HINT
+from ktx_cli.llm.backends.claude_code import AUTH_HINT
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import NO_SUCH_MODEL, UNAUTHORIZED, says

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ktx_cli.jobs.health import doctor
-from ktx_cli.llm.errors import AUTH_HINT
+from ktx_cli.llm.backends.claude_code import AUTH_HINT
 from tests.cli.conftest import ingested_shop
 from tests.cli.doctor_situations import SITUATIONS, Situation, World
 from tests.cli.shell import is_command

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.llm.governor import Governor
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import UNAUTHORIZED, Failure, gives, rate_limited, says
@@ -351,14 +351,13 @@ def test_setup_of_a_gateway_by_flags_alone(
     """Each hint is the command to type next, from an empty folder to a project."""
     monkeypatch.setenv("GATEWAY_API_KEY", "made-up")
     args = ["setup", "--llm-backend", "gateway"]
-    for flag, value in (("--llm-model", "MODEL"), ("--llm-api-key", "env:GATEWAY_API_KEY"), ("--llm-base-url", "URL")):
+    for flag, value in (("--llm-model", "MODEL"), ("--llm-api-key", "env:GATEWAY_API_KEY")):
         answer = ktx(*args, "--json")
         args += [flag, value]
         assert (answer.code, answer.envelope["error"]["hint"]) == (2, " ".join(["ktx", *args]))
         assert list(work.iterdir()) == []
-    args[-1] = model_server.url
     model_server.play([says("ok")])
-    answer = ktx(*args, "--json")
+    answer = ktx(*args, "--llm-base-url", model_server.url, "--json")
     assert answer.code == 0, answer
     text = (work / "ktx.yaml").read_text()
     assert "api_key: env:GATEWAY_API_KEY" in text

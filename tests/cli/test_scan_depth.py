@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import yaml
-from ktx_cli.llm.errors import AUTH_MESSAGE
+from ktx_cli.llm.backends.claude_code import AUTH_MESSAGE
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Failure, ModelRequest, Reply, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer

@@ -298,7 +298,7 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
     from importlib.resources import files
 
     from ktx_cli.jobs.setup.answers import questions_of
-    from ktx_cli.llm.settings import CHOOSABLE
+    from ktx_cli.llm.registry import backend_kinds
     from ktx_cli.project.config.connections import drivers
     from ktx_cli.project.plugins import WAREHOUSES
 
@@ -321,7 +321,7 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
     for driver in drivers():
         prefix = "database" if driver in WAREHOUSES.built_in else "source"
         flags |= {f"--{prefix}-{question.word}" for question in questions_of(driver)}
-    flags |= {f"--llm-{each.field.replace('_', '-')}" for backend in CHOOSABLE.values() for each in backend.questions}
+    flags |= {f"--llm-{each.field.replace('_', '-')}" for kind in backend_kinds() for each in kind.questions}
     assert [
         flag for flag in sorted(flags | {"--llm-role"}) if f"  {flag} " not in said and f"{flag}/" not in said
     ] == []

@@ -12,7 +12,7 @@ import pytest
 
 from ktx_cli.cli import blocks
 from ktx_cli.cli.blocks import age
-from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer

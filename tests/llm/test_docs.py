@@ -11,7 +11,7 @@ from ktx_cli.core.events import Event
 from ktx_cli.llm import types
 from ktx_cli.llm.backends.claude import binary, launcher
 from ktx_cli.llm.errors import CODES
-from ktx_cli.llm.usage import ORIGINS
+from ktx_cli.llm.registry import backend_kinds
 from ktx_cli.project.config.blocks import ROLES, SUPPORTED_BACKENDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,8 @@ def test_every_backend_role_error_and_event_is_on_the_page() -> None:
     assert rows == list(CODES)
     kinds = {kind.__name__ for kind in Event.__subclasses__() if kind.__module__ == types.__name__}
     assert kinds <= named(section("Events and usage"))
-    assert {word for origin in ORIGINS.values() for word in origin} <= named(section("Events and usage"))
+    origins = {word for kind in backend_kinds() for word in (kind.source, kind.executor_type)}
+    assert origins <= named(section("Events and usage"))
     assert ".".join(str(part) for part in binary.MINIMUM) in section("The Claude Code binary")
 
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from ktx_cli.core.errors import ERROR_CODES
-from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, CODES, cancelled, llm_error
+from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.llm.errors import CODES, cancelled, llm_error
 from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 
 EXIT_CODES = {

@@ -13,13 +13,15 @@ from pydantic import BaseModel, Field
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.routing import MAKERS, OWN_LOOP, RoutedRuntime, create_runtime, make_backend
+from ktx_cli.llm.registry import backend_kinds
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime, make_backend
 from ktx_cli.llm.settings import missing_setting, secret_references
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.usage import UsageFact
-from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
+from ktx_cli.project.config.blocks import REQUIRED_SETTINGS, SUPPORTED_BACKENDS, Provider
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.plugins import imported
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
@@ -34,9 +36,13 @@ def config(backend: str, url: str = "http://127.0.0.1:1", **llm: Any) -> KtxConf
     return KtxConfig.model_validate({"llm": {"provider": provider, "models": {"default": "claude-sonnet-5-5"}, **llm}})
 
 
-def test_every_supported_backend_has_a_maker_and_no_other() -> None:
-    assert set(MAKERS) == set(SUPPORTED_BACKENDS)
-    assert set(SUPPORTED_BACKENDS) >= OWN_LOOP
+def test_every_supported_backend_has_a_kind_and_no_other() -> None:
+    kinds = {kind.name: kind for kind in backend_kinds()}
+    assert sorted(kinds) == sorted(SUPPORTED_BACKENDS)
+    assert all(callable(imported(kind.maker)) for kind in kinds.values())
+    assert all(kind.block in Provider.model_fields for kind in kinds.values())
+    required = {path.partition(".")[0] for name in kinds for path, _ in REQUIRED_SETTINGS.get(name, ())}
+    assert required <= {kind.block for kind in kinds.values()}
 
 
 @pytest.mark.requirement("R8", "G19")
@@ -81,9 +87,9 @@ def test_no_backend_is_exit_3_with_the_setup_hint(tmp_path: Path) -> None:
         ({}, b"llm: {provider: {backend: anthropic}, models: {default: m}}", "config", "anthropic.api_key"),
         (
             {},
-            b"llm: {provider: {backend: gateway, gateway: {api_key: env:K}}, models: {default: m}}",
+            b"llm: {provider: {backend: gateway, gateway: {base_url: 'http://h'}}, models: {default: m}}",
             "config",
-            "base_url",
+            "gateway.api_key",
         ),
         (
             {},

@@ -31,7 +31,6 @@ FULL = config(
     [
         ("anthropic", {}, "anthropic.api_key", "env:ANTHROPIC_API_KEY"),
         ("gateway", {}, "gateway.api_key", "env:GATEWAY_API_KEY"),
-        ("gateway", {"gateway": KEY}, "gateway.base_url", "URL"),
         ("vertex", {}, "vertex.location", "europe-west1"),
     ],
 )
@@ -42,6 +41,10 @@ def test_a_used_setting_without_a_value_is_named_with_the_command(
     assert problem is not None
     assert (problem.message, problem.exit_code) == (f"the backend `{backend}` requires `llm.provider.{key}`", 2)
     assert problem.hint == f"ktx config set llm.provider.{key} {example}"
+
+
+def test_a_gateway_without_a_url_is_not_incomplete() -> None:
+    assert missing_setting(config(gateway=KEY), "gateway") is None
 
 
 @pytest.mark.table("backend", SUPPORTED_BACKENDS)

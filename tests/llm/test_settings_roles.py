@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.settings import OWN_DEFAULT, ModelRef, bindings, effort_of, has_effort, model_for, parse_model_ref
+from ktx_cli.llm.registry import kind_of
+from ktx_cli.llm.settings import ModelRef, bindings, effort_of, has_effort, model_for, parse_model_ref
 from ktx_cli.project.config.blocks import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.model import KtxConfig
 
@@ -93,7 +94,7 @@ def test_a_role_without_a_model_has_that_of_the_default(role: str) -> None:
 @pytest.mark.requirement("R3")
 @pytest.mark.table("backend", SUPPORTED_BACKENDS)
 def test_a_backend_without_models(backend: str) -> None:
-    if backend in OWN_DEFAULT:
+    if kind_of(backend).default_model:
         assert model_for(config(backend), "default") == ModelRef(backend, "sonnet")
         return
     with pytest.raises(ConfigError, match=r"requires `llm\.models\.default`") as caught:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, SettingPath, did_you_mean, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, concern_of, failed
-from ktx_cli.llm import CLAUDE_BACKENDS, OWN_DEFAULT, distinct_models, divergence
+from ktx_cli.llm import CLAUDE_BACKENDS, distinct_models, divergence, kind_of
 from ktx_cli.project import KtxConfig, PromptCaching, read_state
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _credentials(context: CheckContext, backend: str) -> KtxError | None:
     problem = missing_setting(config, backend)
     if problem is not None:
         return problem
-    provider = getattr(config.llm.provider, backend.replace("-", "_"), None)
+    provider = getattr(config.llm.provider, kind_of(backend).block, None)
     if any(str(value).strip().startswith("keyring:") for _, value in provider or ()):
         return None
     try:
@@ -298,7 +298,7 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
         return error.hint
     from ktx_cli.llm import PRICES
 
-    near = OWN_DEFAULT.get(result.ref.backend) or did_you_mean(result.ref.model, PRICES)
+    near = kind_of(result.ref.backend).default_model or did_you_mean(result.ref.model, PRICES)
     if near in (None, result.ref.model) or error.hint is None:
         return error.hint
     model = near if result.ref.backend == backend else f"{result.ref.backend}:{near}"

@@ -31,7 +31,7 @@ from ktx_cli.jobs.setup.answers import (
     words_of,
 )
 from ktx_cli.jobs.setup.detect.databases import free_id
-from ktx_cli.llm import NO_BACKEND, PROVIDER_KEYS, parse_model_ref
+from ktx_cli.llm import NO_BACKEND, backend_kinds, find_kind, parse_model_ref
 from ktx_cli.project import (
     CONFIG_NAME,
     MASK,
@@ -453,14 +453,14 @@ def model_settings(
     """
     chosen = backend or config.llm.provider.backend
     wanted = {"llm.provider.backend": backend, "llm.models.default": model}
-    known = PROVIDER_KEYS.get(chosen, {})
+    kind = find_kind(chosen)
     for name, value in provider.items():
-        if name not in known:
-            having = " or ".join(other for other, keys in PROVIDER_KEYS.items() if name in keys)
+        if kind is None or name not in kind.keys:
+            having = " or ".join(each.name for each in backend_kinds() if name in each.keys)
             flag = f"--llm-{name.replace('_', '-')}"
             hint = f"{flag} requires --llm-backend {having}"
             raise UsageError(f"the backend `{chosen}` does not accept {flag}", hint=hint)
-        wanted[f"llm.provider.{chosen}.{known[name]}"] = value
+        wanted[f"llm.provider.{kind.block}.{kind.keys[name]}"] = value
     return {
         dotted: value for dotted, value in wanted.items() if value is not None and value != _current(config, dotted)
     }

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ResultWarning
 from ktx_cli.llm.agent_loop import ModelTurn, ToolCall, run_own_loop
-from ktx_cli.llm.backends.claude.binary import ClaudeBinary, CliAnswer, Host, child_environment, private_folder, run
+from ktx_cli.llm.backends.claude.binary import (
+    ClaudeBinary,
+    CliAnswer,
+    Host,
+    child_environment,
+    claude_host,
+    private_folder,
+    run,
+)
 from ktx_cli.llm.backends.claude.session import (
     allowing_policy,
     check_managed,
@@ -48,7 +56,8 @@ from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.project import EffortLevel
 
 if TYPE_CHECKING:
-    from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Conversation, Entry, Outcome, Repair, Retried
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Entry, Outcome, Repair, Retried
+    from ktx_cli.llm.routing import Shared
 
 OPEN: Final = "<use_tools>"
 CLOSE: Final = "</use_tools>"
@@ -455,3 +464,16 @@ def command_line(
     if schema is not None:
         command += ["--json-schema", schema]
     return command if effort is None else [*command, "--effort", effort]
+
+
+def make(name: str, shared: Shared) -> Backend:
+    """Return the backend of a project."""
+    host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
+    return ClaudeCliBackend(
+        host,
+        binary,
+        allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
+        retried=shared.retried,
+        repair=shared.repair,
+        warn=shared.warn,
+    )

@@ -15,6 +15,13 @@ EffortLevel = Literal["low", "medium", "high"]
 SUPPORTED_BACKENDS: Final = ("anthropic", "vertex", "gateway", "claude-code", "claude-cli")
 """The backends that run models. `codex` is a value of the TypeScript ktx: it is accepted, but runs nothing."""
 
+REQUIRED_SETTINGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "anthropic": (("anthropic.api_key", "env:ANTHROPIC_API_KEY"),),
+    "vertex": (("vertex.location", "europe-west1"),),
+    "gateway": (("gateway.api_key", "env:GATEWAY_API_KEY"),),
+}
+"""The settings of `llm.provider` that a backend requires, each with an example of its value."""
+
 ROLES: Final[dict[str, str]] = {
     "default": "used for every role without a model of its own",
     "triage": "decides which incoming files and texts deserve a closer look",
@@ -39,7 +46,7 @@ class GatewayProvider(Block):
 
     api_key: str | None = setting(None, "API key or token for the gateway.", secret=True, example="env:GATEWAY_API_KEY")
     base_url: str | None = setting(
-        None, "Gateway base URL. Required by the backend `gateway`.", example="https://gateway.example.com"
+        None, "Gateway base URL. Defaults to the Vercel AI Gateway.", example="https://gateway.example.com"
     )
     auth: Literal["key", "bearer"] = setting(
         "key", "How to send the key: `key` as the header `x-api-key`, `bearer` as `Authorization: Bearer`."
@@ -94,6 +101,16 @@ class Provider(Block):
     vertex: VertexProvider | None = setting(None, "Settings for the backend `vertex`.")
     gateway: GatewayProvider = setting(GatewayProvider, "Settings for the backend `gateway`.")
     claude: ClaudeProvider = setting(ClaudeProvider, "Settings for the backends `claude-code` and `claude-cli`.")
+
+
+def missing_settings(provider: Provider, backend: str) -> list[tuple[str, str]]:
+    """Return the required settings of a backend that are not set, each with an example of its value."""
+
+    def is_set(path: str) -> bool:
+        block, key = path.split(".")
+        return bool(getattr(getattr(provider, block), key, None))
+
+    return [(path, example) for path, example in REQUIRED_SETTINGS.get(backend, ()) if not is_set(path)]
 
 
 class PromptCaching(Block):

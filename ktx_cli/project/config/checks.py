@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ktx_cli.core import Command, Hint, Severity, Suggestion, did_you_mean, one_line, yaml
 from ktx_cli.project.config.base import Block, Issue, Keys, Setting, is_literal_secret, key_text, named, settings_of
-from ktx_cli.project.config.blocks import ROLES
+from ktx_cli.project.config.blocks import REQUIRED_SETTINGS, ROLES, missing_settings
 from ktx_cli.project.config.connections import find_model
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import has_password, redact_url, variable_named
@@ -85,20 +85,12 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
 def _backend_warnings(config: KtxConfig) -> Iterator[Issue]:
     """Warn if a setting that the chosen backend requires is missing."""
     provider = config.llm.provider
-    at = ("llm", "provider", provider.backend)
-    if provider.backend == "gateway":
-        for key, hint in (
-            ("base_url", "set it to the URL of the gateway"),
-            ("api_key", "for example env:GATEWAY_API_KEY"),
-        ):
-            if not getattr(provider.gateway, key):
-                yield _incomplete((*at, key), hint)
-    elif provider.backend == "anthropic" and not provider.anthropic.api_key:
-        yield _incomplete((*at, "api_key"), "for example env:ANTHROPIC_API_KEY")
-    elif provider.backend == "vertex" and provider.vertex is None:
-        yield _incomplete((*at, "location"), "for example europe-west1")
-    if provider.backend in ("anthropic", "vertex", "gateway") and not config.llm.models.get("default"):
-        yield _incomplete(("llm", "models", "default"), Command("config", "set", "llm.models.default", "MODEL"))
+    for path, example in missing_settings(provider, provider.backend):
+        yield _incomplete(provider.backend, ("llm", "provider", *path.split(".")), Hint("for example {}", example))
+    if provider.backend in REQUIRED_SETTINGS and not config.llm.models.get("default"):
+        yield _incomplete(
+            "configured", ("llm", "models", "default"), Command("config", "set", "llm.models.default", "MODEL")
+        )
 
 
 def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
@@ -156,8 +148,7 @@ def _not_yet(keys: Keys) -> Issue:
     return _warning("not_yet", keys, f"{named(keys)} has no effect in this version yet", None)
 
 
-def _incomplete(keys: Keys, hint: str) -> Issue:
-    backend = keys[2] if keys[1] == "provider" else "configured"
+def _incomplete(backend: str, keys: Keys, hint: str) -> Issue:
     return _warning("incomplete", keys, f"{named(keys)} is not set, but the {backend} backend requires it", hint)
 
 

@@ -250,11 +250,7 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
     ("connections: {a: {driver: postgres, host: h, api_key: x}}", {"connections.a.api_key": "literal_secret"}),
     (
         "llm: {provider: {backend: gateway}}",
-        {
-            "llm.provider.gateway.base_url": "incomplete",
-            "llm.provider.gateway.api_key": "incomplete",
-            "llm.models.default": "incomplete",
-        },
+        {"llm.provider.gateway.api_key": "incomplete", "llm.models.default": "incomplete"},
     ),
     ("llm: {provider: {backend: vertex}, models: {default: m}}", {"llm.provider.vertex.location": "incomplete"}),
     ("llm: {provider: {backend: anthropic}, models: {default: m}}", {"llm.provider.anthropic.api_key": "incomplete"}),

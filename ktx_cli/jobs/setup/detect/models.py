@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from ktx_cli.core import Command, ConfigError, KtxError, NotReadyError, Placeholder, monotonic, one_line, shell_words
 from ktx_cli.llm import (
     DEFAULT_MODELS,
-    PROVIDER_KEYS,
+    kind_of,
     llm_error,
     missing_google_auth,
     missing_package,
@@ -342,8 +342,9 @@ def _unsendable(
     backend: str, settings: Mapping[str, str], environ: Mapping[str, str], project_dir: Path
 ) -> KtxError | None:
     """Return why a key cannot be sent unchanged."""
-    provider: dict[str, Any] = {PROVIDER_KEYS[backend].get(word, word): value for word, value in settings.items()}
-    config = KtxConfig.model_validate({"llm": {"provider": {backend: provider}}})
+    kind = kind_of(backend)
+    provider: dict[str, Any] = {kind.keys.get(word, word): value for word, value in settings.items()}
+    config = KtxConfig.model_validate({"llm": {"provider": {kind.block: provider}}})
     try:
         resolved_keys(config, backend, project_dir=project_dir, environ=environ)
     except KtxError as error:

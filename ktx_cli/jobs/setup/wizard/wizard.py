@@ -27,7 +27,7 @@ from ktx_cli.jobs.setup.wizard.dialog import (
     capital,
     something,
 )
-from ktx_cli.llm import CHOOSABLE, NO_BACKEND, distinct_models, last_probes
+from ktx_cli.llm import NO_BACKEND, backend_kinds, distinct_models, kind_of, last_probes
 from ktx_cli.project import ROLES, Connection, Layout, Repository, read_state
 from ktx_cli.runs import last_runs
 
@@ -56,7 +56,7 @@ def _answer(work: WizardRun, offers: list[ModelOffer]) -> ModelAnswer:
     choices = [MenuItem(offer.value, capital(offer.label)) for offer in ready]
     choices += [MenuItem(offer.value, capital(offer.label), "not usable now") for offer in offers if offer.problem]
     known = {offer.backend for offer in offers}
-    choices += [MenuItem(name, each.label) for name, each in CHOOSABLE.items() if each.by_hand and name not in known]
+    choices += [MenuItem(each.name, each.label) for each in backend_kinds() if each.by_hand and each.name not in known]
     choices.append(MenuItem(NO_BACKEND, "No model for now"))
     default = ready[0].value if ready else NO_BACKEND
     chosen = work.dialog.select("backend", "Which model backend?", choices, default)
@@ -76,7 +76,7 @@ def _answer(work: WizardRun, offers: list[ModelOffer]) -> ModelAnswer:
 def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
     """Ask for what the backend needs but this machine does not provide."""
     found, dialog = dict(offer.settings), work.dialog
-    for each in CHOOSABLE[offer.backend].questions:
+    for each in kind_of(offer.backend).questions:
         if each.field in found:
             continue
         key = each.field.replace("_", "-")
@@ -90,7 +90,7 @@ def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
 
 def _models(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
     """Ask which model to use for which roles; suggests one for most, and a cheaper one for triage and selection."""
-    dialog, proposed = work.dialog, CHOOSABLE[offer.backend].models
+    dialog, proposed = work.dialog, kind_of(offer.backend).models
     one, each = MenuItem("one", "One model for everything"), MenuItem("each", "A model for each role")
     choices = [MenuItem("proposed", _models_text(proposed)), one, each] if proposed else [one, each]
     chosen = dialog.select("models", "Which models?", choices, choices[0].value)

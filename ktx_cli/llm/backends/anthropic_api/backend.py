@@ -27,7 +27,8 @@ from ktx_cli.project import KtxConfig
 if TYPE_CHECKING:
     import anthropic
 
-    from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Conversation, Outcome, Repair, Retried, TurnEnd
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Outcome, Repair, Retried, TurnEnd
+    from ktx_cli.llm.routing import Shared
 
 
 _ENDS: Final[Mapping[str | None, TurnEnd]] = {
@@ -104,6 +105,19 @@ class AnthropicBackend:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+def make(name: str, shared: Shared) -> Backend:
+    """Return the backend of a project."""
+    return AnthropicBackend(
+        name,
+        shared.config,
+        project_dir=shared.project_dir,
+        environ=shared.environ,
+        retried=shared.retried,
+        repair=shared.repair,
+        observe=shared.governor.observe,
+    )
 
 
 def _cost(answer: StreamedMessage, spec: CallSpec) -> Cost:
@@ -235,6 +249,9 @@ def _number(text: str | None) -> float | None:
 
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
+VERCEL_URL: Final = "https://ai-gateway.vercel.sh"
+"""The Vercel AI Gateway, which implements the Messages API for the models of many providers."""
+
 TIMEOUT_SECONDS: Final = 600.0
 CONNECT_SECONDS: Final = 10.0
 GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
@@ -261,7 +278,7 @@ def make_client(
         return _vertex(replace(place, project=project), secret or None)
     if backend == "gateway":
         headers = {"authorization": f"Bearer {secret}"} if provider.gateway.auth == "bearer" else {"x-api-key": secret}
-        return _direct(secret, place.base_url or "", headers)
+        return _direct(secret, place.base_url or VERCEL_URL, headers)
     return _direct(secret, place.base_url or ANTHROPIC_URL, {})
 
 

@@ -7,13 +7,13 @@ import contextvars
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome, problems
-from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host
+from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host, claude_host
 from ktx_cli.llm.backends.claude.session import (
     allowing_policy,
     check_managed,
@@ -38,6 +38,10 @@ from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.tools import invoke
 from ktx_cli.llm.types import ToolInvocation
+
+if TYPE_CHECKING:
+    from ktx_cli.llm.agent_loop import Backend
+    from ktx_cli.llm.routing import Shared
 
 log = logging.getLogger(__name__)
 
@@ -294,3 +298,19 @@ def describe(error: BaseException) -> str:
         causes.append(f"{type(found).__name__}: {found}")
         found = found.__cause__
     return "; ".join(causes)
+
+
+def make(name: str, shared: Shared) -> Backend:
+    """Return the backend of a project."""
+    host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
+    rate_limit = shared.config.ingest.rate_limit
+    return ClaudeCodeBackend(
+        host,
+        binary,
+        pool_size=shared.governor.max_concurrency + 1,
+        retries=rate_limit.retry.max_attempts - 1 if rate_limit.enabled else 0,
+        allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
+        reuse=shared.config.llm.provider.claude.reuse_processes,
+        observe=shared.governor.observe,
+        warn=shared.warn,
+    )

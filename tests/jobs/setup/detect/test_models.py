@@ -14,7 +14,8 @@ from ktx_cli.jobs.setup.detect import models
 from ktx_cli.jobs.setup.detect import models as gateways
 from ktx_cli.jobs.setup.detect.models import LocalGateway, ModelOffer, model_offers
 from ktx_cli.jobs.setup.plan import model_settings
-from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, llm_error
+from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.llm.errors import llm_error
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_server import ModelServer

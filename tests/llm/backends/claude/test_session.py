@@ -10,7 +10,8 @@ import pytest
 
 from ktx_cli.llm.backends.claude import session as module
 from ktx_cli.llm.backends.claude.session import LocalSession, local_session
-from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, LlmError
+from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.llm.errors import LlmError
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_server import ModelServer

@@ -15,7 +15,8 @@ from pydantic import BaseModel, create_model
 
 from ktx_cli.llm.backends.claude.binary import FOLDER_PREFIX
 from ktx_cli.llm.backends.claude.launcher import DENIED, SWITCHED_OFF
-from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, LlmError
+from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.port import Abort
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.tools import RuntimeTool

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.llm.backends.claude_code.isolation import BUILT_IN_TOOLS
-from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, LlmError
+from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import LoopResult, TextResult
 from tests.worlds.fake_claude import SESSION, assistant, result

@@ -1,0 +1,130 @@
+"""The model backends: facts about each that are known without loading its client.
+
+A backend is a `BackendKind` in the `__init__` of its folder, `ktx_cli/llm/backends/<folder>/`. Everything that differs
+between backends and needs no client is in it: what messages call the provider, its settings and setup questions, its
+prices, and how usage and spans name it. Adding a backend means adding a folder, an entry in `_KINDS`, and the settings
+in `ktx_cli/project/config/blocks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ktx_cli.core import Hint, SettingPath
+from ktx_cli.project import imported
+
+Client = Literal["requests", "session"]
+"""`requests`: ktx's own requests to an API; `session`: a coding agent's program on this machine, signed in by its user.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderQuestion:
+    """One field of a provider. `optional`: it may be empty. `secret`: typed unseen."""
+
+    field: str
+    question: str
+    default: str = ""
+    optional: bool = False
+    secret: bool = False
+
+
+def no_effort(model: str) -> bool:
+    """Return False: the effort of no model can be set."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendKind:
+    """A model backend.
+
+    `who`: the provider in messages. `label`: how setup offers it. `maker`: `package.module:function` that takes the
+    name and the runtime's shared state, and returns the `Backend`. `block`: its settings below `llm.provider`. `keys`:
+    the settings that a flag can set, as name in a request -> key. `secrets`: the settings with credentials. `models`:
+    suggested by role, a cheap one for the roles that sort and select; {}: the user has to name them. `by_hand`: can be
+    set up even if nothing on the machine indicates it.
+    """
+
+    name: str
+    who: str
+    label: str
+    maker: str
+    block: str = ""
+    client: Client = "requests"
+    keys: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    questions: tuple[ProviderQuestion, ...] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
+    by_hand: bool = True
+    default_model: str = ""
+    """The model that runs without `llm.models.default`; empty: the user has to name one."""
+
+    own_loop: bool = True
+    """Whether ktx runs the agent loop, so that single turns take slots and retries; otherwise a call is one unit."""
+
+    free_ids: bool = False
+    """Whether a model id may contain a colon, as in `qwen3:8b`."""
+
+    is_effort_settable: Callable[[str], bool] = no_effort
+    """Returns whether the effort of a model can be set."""
+
+    charges_list_prices: bool = False
+    source: str
+    """The system that counts tokens, in usage facts."""
+
+    executor_type: str
+    """What runs a unit of work, in usage facts."""
+
+    telemetry: str
+    """The provider's name in spans (`gen_ai.provider.name`)."""
+
+    no_credentials: str = ""
+    """The message for missing or rejected credentials, if it is not the usual one."""
+
+    credentials: str = ""
+    """What to do about missing or rejected credentials; empty: check the secret's setting."""
+
+    package: str = ""
+    """The extra of `ktx-cli` that contains the client; empty: the client is always installed."""
+
+    @property
+    def credentials_hint(self) -> str:
+        """What to do about missing or rejected credentials."""
+        if self.credentials:
+            return self.credentials
+        settings = [SettingPath(f"llm.provider.{self.block}.{key}") for key in self.secrets]
+        return Hint(f"check {' and '.join('{}' for _ in settings)}", *settings)
+
+
+_BACKENDS: Final = "ktx_cli.llm.backends"
+_KINDS: Final[Mapping[str, str]] = {
+    "claude-code": f"{_BACKENDS}.claude_code:CLAUDE_CODE",
+    "claude-cli": f"{_BACKENDS}.claude_code:CLAUDE_CLI",
+    "anthropic": f"{_BACKENDS}.anthropic_api:ANTHROPIC",
+    "vertex": f"{_BACKENDS}.anthropic_api:VERTEX",
+    "gateway": f"{_BACKENDS}.anthropic_api:GATEWAY",
+}
+"""The backends, in the order in which setup offers them."""
+
+
+def kind_of(name: str) -> BackendKind:
+    """Return the backend with this name; raises `KeyError` if there is none."""
+    found: BackendKind = imported(_KINDS[name])
+    return found
+
+
+def find_kind(name: str) -> BackendKind | None:
+    """Return the backend with this name, None if there is none."""
+    return kind_of(name) if name in _KINDS else None
+
+
+def backend_kinds() -> Iterator[BackendKind]:
+    """Yield every backend, in the order in which setup offers them."""
+    return map(kind_of, _KINDS)
+
+
+def sessions() -> tuple[str, ...]:
+    """Return the names of the backends that use a session on this machine."""
+    return tuple(kind.name for kind in backend_kinds() if kind.client == "session")
