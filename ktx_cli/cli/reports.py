@@ -74,6 +74,8 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
     again = request.command.with_words(*request.connections, *request.destination.words)
     review = [c.connection for c in report.connections if c.to_review and not report.dry_run]
     steps = [again] if report.status == PLANNED else []
+    if report.to_scan:
+        steps.append(Command("scan", *report.to_scan))
     if review:
         steps.append(Command("scan", "relationships", *(review if len(review) > 1 else ()), "--review"))
     if report.open_decisions:
@@ -252,6 +254,9 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         largest = report.open_decisions[0]
         effect = f", the largest: {largest.effect_text()} ({largest.point.question})"
         facts.append(("open decisions", f"{len(report.open_decisions)}{effect}"))
+    if report.to_scan:
+        shown = listing(f"`{each}`" for each in report.to_scan)
+        facts.append(("declared keys and joins", f"changed; they take effect in the next scan of {shown}"))
     facts += _model_facts(report)
     blocks.append(Fields(tuple(facts)))
     return blocks

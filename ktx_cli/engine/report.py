@@ -184,7 +184,8 @@ class IngestReport(Record):
     the model fixed. `stopped`: why agents could not continue. `failure`: what ended the run, if anything did. `broken`:
     definitions that compiled before the run but no longer do. `files`: what a run wrote, in a dry run what it would
     write without the agents; `forecast`: the work of those. `contradictions`: those that agents recorded.
-    `open_decisions`: what the data cannot settle, largest effect first.
+    `open_decisions`: what the data cannot settle, largest effect first. `to_scan`: databases outside the run whose next
+    scan uses keys and joins that a source has declared since.
     """
 
     run_id: str
@@ -215,6 +216,7 @@ class IngestReport(Record):
     broken: tuple[BrokenDefinition, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     open_decisions: tuple[OpenDecision, ...] = ()
+    to_scan: tuple[str, ...] = ()
     project_dir: Path = Path()
     again: str = ""
     named_branch: str | None = None
@@ -371,8 +373,8 @@ class IngestReport(Record):
     json_keys: ClassVar[tuple[str, ...]] = (
         "run_id", "command", "dry_run", "commit", "branch", "named_branch", "committed", "uncommitted", "held=_held",
         "ignored", "recovered", "created_repository", "llm", "depth", "seconds=_seconds", "documents", "repaired",
-        "status", "connections", "sources", "contradictions", "open_decisions", "reconciled", "failure", "stopped",
-        "usage=spending", "files", "broken", "forecast",
+        "status", "connections", "sources", "contradictions", "open_decisions", "to_scan", "reconciled", "failure",
+        "stopped", "usage=spending", "files", "broken", "forecast",
     )  # fmt: skip
 
     def _held(self) -> list[dict[str, str]]:

@@ -128,6 +128,25 @@ def test_scan_and_ingest_agree_while_an_edit_holds_the_declarations(ktx: Run, wa
     assert (again.data["status"], joins(ktx)) == ("unchanged", after)
 
 
+def test_a_run_without_a_scan_names_the_database_that_needs_one(ktx: Run, warehouse: Path) -> None:
+    with sqlite3.connect(warehouse / "other.sqlite") as database:
+        database.execute("CREATE TABLE employees (id INTEGER PRIMARY KEY, name TEXT)")
+    database.close()
+    with (warehouse / "ktx.yaml").open("a") as config:
+        config.write("  staff: {driver: sqlite, path: other.sqlite}\n")
+    assert ktx("scan", "staff", "--no-input").code == 0
+    path = warehouse / "dbt/models/schema.yml"
+    path.write_text(path.read_text().replace("version: 2", "version: 2  # Still the same declarations."))
+    assert ktx("ingest", "dbt", "--no-input", "--json").data["to_scan"] == []
+    without_tests_of(warehouse, "stores")
+    answer = ktx("ingest", "dbt", "--no-input")
+    assert "declared keys and joins: changed; they take effect in the next scan of `warehouse`\n" in answer.out
+    assert "next: ktx scan warehouse\n" in answer.err
+    assert ktx("ingest", "dbt", "--no-input", "--json").data["to_scan"] == []
+    assert ktx("scan", "warehouse", "--no-input").code == 0
+    assert "dbt" not in joins(ktx)["orders.store_id->stores.store_id"]["sources"]
+
+
 def test_declarations_that_were_only_written_count(ktx: Run, warehouse: Path) -> None:
     without_tests_of(warehouse, "stores")
     assert ktx("ingest", "--no-input", "--no-commit").code == 0

@@ -154,6 +154,7 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
     result = run.commit(changes, report.message(None if plan.begun is None else plan.begun.message))
     if result is not None:
         report.add_commit(result, changes.workspace.changes(), changes.scans)
+        report.to_scan = _databases_to_scan(plan, report, base, changes.workspace)
     uncommitted = set(report.uncommitted).union(report.ignored if run.is_elsewhere else ())
     for connection, failure in run.remember(changes, report.commit, report.held_paths | uncommitted):
         plan.warn(failure.warning(connection))
@@ -259,6 +260,29 @@ def _committed_declarations(plan: RunPlan, base: ProjectBase) -> dict[str, bytes
     kinds = ((id, kind) for id, entry in plan.config.connections.items() for kind in (entry.driver, "query-history"))
     folders = {plan.layout.raw_path(id, kind): None for id, kind in kinds}
     return base.read_many(f"{folder}/{DECLARATIONS}" for folder in folders if base.blobs(folder))
+
+
+def _databases_to_scan(plan: RunPlan, report: IngestReport, base: ProjectBase, workspace: Workspace) -> tuple[str, ...]:
+    """Return the databases that the run did not scan, with tables about which it has committed new declarations."""
+    from ktx_cli.scan import read_declarations
+
+    written = [path for path in (*report.committed, *report.ignored) if path.endswith(f"/{DECLARATIONS}")]
+    names: set[str] = set()
+    for path in written:
+        new, old = read_declarations(workspace.read(path) or b"", path), None
+        with contextlib.suppress(KtxError):  # the old file may be damaged
+            old = read_declarations(base.read(path) or b"", path)
+        if old is None or replace(old, made_from=new.made_from) != new:
+            names |= {table.name.casefold() for table in new.tables.values()}
+    read = {target.connection for target in plan.targets}
+    models = plan.layers.models(workspace)
+    return tuple(
+        id
+        for id in plan.config.databases()
+        if names
+        and id not in read
+        and any(each.table and each.table[-1].casefold() in names for each in models[id].sources.values())
+    )
 
 
 def _compute_effects(run: LockedRun, changes: ChangeSet) -> dict[str, Computed]:
