@@ -172,7 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_error(self, failure: Failure, request: ModelRequest) -> None:
         wire = wire_of(request.path) or WIRES[0]
-        self._send_json(failure.status, wire.failure(failure), failure.headers)
+        status, body = wire.failure(failure)
+        self._send_json(status, body, failure.headers)
 
     def _send_json(self, status: int, value: Any, headers: Any = None) -> None:
         self._send(status, "application/json", json.dumps(value).encode(), headers)

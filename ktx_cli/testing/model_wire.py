@@ -12,6 +12,7 @@ import re
 from typing import Any, Protocol
 
 from ktx_cli.testing.model_script import Failure, ModelRequest, stream_events
+from ktx_cli.testing.wire_responses import ResponsesWire
 
 Body = dict[str, Any]
 
@@ -35,8 +36,8 @@ class Wire(Protocol):
         """Return the content type and the bytes that send a message: a stream if the request asks for one."""
         ...
 
-    def failure(self, failure: Failure) -> Body:
-        """Return the JSON of a failure, with the words and codes that the API would use for it."""
+    def failure(self, failure: Failure) -> tuple[int, Body]:
+        """Return the HTTP status and the JSON of a failure, with the words and codes that the API would use for it."""
         ...
 
 
@@ -59,9 +60,9 @@ class MessagesWire:
             return "application/json", json.dumps(message).encode()
         return "text/event-stream", server_sent(stream_events(message))
 
-    def failure(self, failure: Failure) -> Body:
+    def failure(self, failure: Failure) -> tuple[int, Body]:
         """See `Wire`."""
-        return {"type": "error", "error": {"type": failure.kind, "message": failure.message}}
+        return failure.status, {"type": "error", "error": {"type": failure.kind, "message": failure.message}}
 
 
 def server_sent(events: list[tuple[str, dict[str, Any]]], *, named: bool = True) -> bytes:
@@ -70,7 +71,7 @@ def server_sent(events: list[tuple[str, dict[str, Any]]], *, named: bool = True)
     return "".join(lines).encode()
 
 
-WIRES: tuple[Wire, ...] = (MessagesWire(),)
+WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire())
 """The protocols of a `ModelServer`; the first that serves a path reads and answers its requests."""
 
 

@@ -26,6 +26,7 @@ FLOOD = MAX_RESULT + 50_000
 """The length of the `flood` tool's result, which exceeds the limit for results sent to a model."""
 
 WAIT_SECONDS = 30.0
+CONFIGURED = "(the configured model)"
 
 
 class Query(BaseModel):
@@ -79,10 +80,11 @@ async def awkward_text(stage: Stage) -> TextResult:
 
 
 async def probe(stage: Stage) -> TextResult:
-    """Probe the backend; the text is the name of the model that answered."""
+    """Probe the backend; the text is `CONFIGURED` if the configured model answered, else the name of the other."""
     stage.system, stage.prompt = "", PROBE_PROMPT
     report = await stage.runtime.probe()
-    return TextResult(report.resolved_model or "", report.facts)
+    answered = CONFIGURED if report.resolved_model == stage.model else report.resolved_model
+    return TextResult(answered or "", report.facts)
 
 
 async def city(stage: Stage) -> ObjectResult[Any]:

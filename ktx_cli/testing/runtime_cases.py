@@ -129,7 +129,9 @@ EQUAL: Final = (
         HELLO,
         requirements=("R32", "R63"),
     ),
-    ContractCase("probe", (says("ok"),), runtime_calls.probe, Observed("claude-sonnet-5-5"), requirements=("R39",)),
+    ContractCase(
+        "probe", (says("ok"),), runtime_calls.probe, Observed(runtime_calls.CONFIGURED), requirements=("R39",)
+    ),
     ContractCase("object", (gives(ULM),), runtime_calls.city, Observed(ULM), requirements=("R14", "R64")),
     ContractCase(
         "object that fails twice, then fits",

@@ -64,7 +64,10 @@ PROTOCOL_RESULT = re.compile(r"\[tool_result (\S+?)( failed)?\]\n(.*?)\n\[/tool_
 
 @dataclass(frozen=True)
 class Subject:
-    """A backend under test. `executable` and `path` identify the program that runs it, for the output."""
+    """A backend under test. `model`: the one its runtime is configured with. `executable` and `path` identify the
+
+    program that runs it, for the output.
+    """
 
     name: str
     family: Family
@@ -72,6 +75,7 @@ class Subject:
     make_runtime: MakeRuntime
     executable: str = ""
     path: str = ""
+    model: str = "claude-sonnet-5-5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class Stage:
         self.server = server
         self.abort = Abort()
         self.role = "default"
+        self.model = ""
         self.ran: list[str] = []
         self.steps: list[Step] = []
         self.events: list[str] = []
@@ -234,6 +239,7 @@ async def observe(case: ContractCase, subject: Subject) -> Observed:
     facts: list[UsageFact] = []
     async with subject.make_runtime(facts.append) as runtime:
         stage = Stage(runtime, subject.server)
+        stage.model = subject.model
         result: Result | None = None
         error: LlmError | None = None
         try:

@@ -57,7 +57,7 @@ def open_subject(backend: str) -> Iterator[Subject]:
             return create_runtime(config, session.home, session.environ, usage_sink=usage_sink)
 
         executable, path = _executable(backend, session.home, session.environ)
-        yield Subject(backend, FAMILIES[backend], server, make, executable, path)
+        yield Subject(backend, FAMILIES[backend], server, make, executable, path, MODEL)
 
 
 def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> tuple[str, str]:
