@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -39,6 +40,9 @@ def declarations_of(entry: Any, snapshot: Snapshot) -> Declarations:
         if node.virtual != DISABLED:
             tables[_id(node.relation)] = _table(node)
             joins += _joins(node)
+    for node in project.nodes:
+        if node.virtual is None:
+            tables = {**dict(_older_versions(node)), **tables}
     # A seed without an entry in YAML is only a CSV file, which ktx does not read.
     seeds = {id: id.partition(".")[2] for table in list(tables.values()) for id in table.built_from if _is_ref(id)}
     tables |= {id: DeclaredTable(name, layer=Layer.RAW) for id, name in seeds.items() if id not in tables}
@@ -67,6 +71,19 @@ def _table(node: Node) -> DeclaredTable:
         tuple(dict.fromkeys(map(_id, reads))),
         virtual=node.virtual is not None,
     )
+
+
+def _older_versions(node: Node) -> Iterator[tuple[str, DeclaredTable]]:
+    """Yield the ID and the table of each older version of a model, which is in the same layer.
+
+    The tests of the model's columns apply to it, unless it has columns of its own.
+    """
+    latest = _table(node)
+    for version in node.older:
+        reads = tuple(dict.fromkeys(map(_id, references_of(version)))) or latest.built_from
+        table = replace(latest, name=version.table, built_from=reads)
+        table = replace(table, keys=(), filled=()) if version.has_own_columns else table
+        yield _id(("ref", version.table)), table
 
 
 def _layer(node: Node) -> Layer:

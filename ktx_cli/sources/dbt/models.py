@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ktx_cli.semantic import Model, Relation
-from ktx_cli.sources.dbt.project import Node, Project
+from ktx_cli.sources.dbt.project import Node, OlderVersion, Project
 from ktx_cli.sources.dbt.sql import ModelFacts, read_facts
 from ktx_cli.sources.dbt.templates import Rendered, Texts, rendered
 from ktx_cli.sources.table_texts import LayerTable
@@ -66,8 +66,8 @@ def _in_order(nodes: Mapping[Relation, Node]) -> Iterator[Node]:
                 stack += [(each, False) for each in reversed(references_of(nodes[relation]))]
 
 
-def references_of(node: Node) -> list[Relation]:
-    """Return the models and sources that a node's SQL file refers to."""
+def references_of(node: Node | OlderVersion) -> list[Relation]:
+    """Return the models and sources that the SQL file of a node or a version refers to."""
     query = node.query
     return [] if query is None else [*query.rendered.references.values(), *query.rendered.mentioned]
 

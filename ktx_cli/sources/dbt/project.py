@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, KtxError, yaml
 from ktx_cli.documents import RawFile, Snapshot
-from ktx_cli.semantic import STEERS, Item, Place, Relation, Report, SourceFile, UnresolvedError
+from ktx_cli.semantic import STEERS, Fidelity, Item, Place, Relation, Report, SourceFile, UnresolvedError
 from ktx_cli.sources.dbt.templates import Rendered, Texts, doc_blocks, rendered, variables_of
 from ktx_cli.sources.git import MAX_BYTES, Guided, Wanted
 from ktx_cli.sources.table_texts import Name
@@ -352,13 +352,26 @@ class QueryFile:
         return Place(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class OlderVersion:
+    """A version of a model other than its latest. `table`: the name of its table. `query`: its SQL file.
+
+    `has_own_columns`: whether it has columns of its own, so that the tests of the model's columns do not apply.
+    """
+
+    table: str
+    query: QueryFile | None = None
+    has_own_columns: bool = False
+
+
 @dataclass(slots=True)
 class Node:
     """A dbt object that can be a table.
 
     `group`: the source that a source table belongs to. `name`: the name of its table. `virtual`: why it has no table,
     or None if it should have one. `known`: its entry in the compiled manifest. `query`: its SQL file. `is_described`:
-    whether it has a YAML description. `materialized`: how dbt materializes it, empty if unknown.
+    whether it has a YAML description. `materialized`: how dbt materializes it, empty if unknown. `older`: the other
+    versions of a versioned model.
     """
 
     kind: str
@@ -371,6 +384,7 @@ class Node:
     query: QueryFile | None = None
     is_described: bool = True
     materialized: str = ""
+    older: tuple[OlderVersion, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -380,9 +394,13 @@ class Node:
 
 @dataclass(slots=True)
 class Project:
-    """`nodes` in file order. `semantic_files`: path -> text of files that may contain semantic models or metrics."""
+    """`nodes` in file order. `semantic_files`: path -> text of files that may contain semantic models or metrics.
+
+    `unread`: the files that could not be read.
+    """
 
     texts: Texts
+    unread: tuple[Fidelity, ...] = ()
     nodes: list[Node] = field(default_factory=list)
     exposures: list[Item] = field(default_factory=list)
     semantic_files: dict[str, str] = field(default_factory=dict)
@@ -394,13 +412,15 @@ def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None,
     `name`: the name of the project if it differs from `dbt_project.yml`. `target`: the name of the profile's target.
     """
     texts = {path: file.text() for path, file in snapshot.files.items() if path != PATH}
-    documents = {path: found for path, text in texts.items() if is_yaml(path) and (found := _load(path, text, report))}
+    loading = Report()
+    documents = {path: found for path, text in texts.items() if is_yaml(path) and (found := _load(path, text, loading))}
+    report.items += loading.items
     settings = {**_settings(documents), **({"name": name} if name else {})}
     blocks: dict[str, str] = {}
     for path, text in texts.items():
         if path.endswith(".md"):
             blocks |= doc_blocks(text)
-    project = Project(Texts(blocks, variables_of(settings), target))
+    project = Project(Texts(blocks, variables_of(settings), target), loading.sorted())
     project.semantic_files = {path: texts[path] for path in documents if _may_define(path, texts[path])}
     package, known = read_reduced(snapshot.files.get(PATH))
     queries = _queries(texts, project.texts)
@@ -443,7 +463,8 @@ def _load(path: str, text: str, report: Report) -> SourceFile | None:
         document = yaml.load(content, where=path)
     except KtxError as error:
         place = Place(path, int(error.details.get("line", 1)))
-        report.dropped(f"file {path}", f"it is not valid YAML: {error.message}", place)
+        problem = re.sub(rf"^{re.escape(path)}(:\d+)*: ", "", error.message)
+        report.dropped(f"file {path}", f"it is not valid YAML: {problem}", place)
         return None
     if document is not None and not isinstance(document, dict):
         report.dropped(f"file {path}", "it is not a mapping", Place(path))
@@ -504,7 +525,9 @@ class _Reader:
         else:
             self._seen.add(relation)
             query = self._query(relation, item) if group is None else None
-            self._project.nodes.append(self._node(kind, relation, item, group, path, query))
+            node = self._node(kind, relation, item, group, path, query)
+            node.older = tuple(self._older(item)) if kind == "model" else ()
+            self._project.nodes.append(node)
 
     def _node(
         self, kind: str, relation: Relation, item: Item, group: Item | None, path: str, query: QueryFile | None
@@ -520,11 +543,18 @@ class _Reader:
 
     def _query(self, relation: Relation, item: Item) -> QueryFile | None:
         """Return the SQL file of a model. A versioned model has the file of its latest version; others have none."""
-        for version in item.values.get("versions") or ():
-            if isinstance(version, Mapping):
-                file = str(version.get("defined_in") or f"{relation[-1]}_v{version.get('v')}")
-                self._seen.add(("ref", file.removesuffix(SQL)))
+        self._seen |= {("ref", _file_of(item, version)) for version in _versions(item)}
         return self._queries.get(relation[-1]) or self._queries.get(_latest(item) or "")
+
+    def _older(self, item: Item) -> Iterator[OlderVersion]:
+        """Yield the enabled versions of a model other than its latest."""
+        latest = _latest_number(item)
+        for version in _versions(item):
+            if str(version.get("v")) != str(latest) and _config_of(version).get("enabled") is not False:
+                query = self._queries.get(_file_of(item, version))
+                alias = None if query is None else query.rendered.config.get("alias")
+                table = self._rendered(str(alias)) if alias else _table_of(item, version)
+                yield OlderVersion(table or _table_of(item, version), query, bool(version.get("columns")))
 
     def add_the_rest(self) -> None:
         """Add models without a YAML entry, and tables that are only in the compiled manifest of installed packages."""
@@ -595,13 +625,35 @@ def _stated(item: Item, key: str) -> Any:
 
 def _latest(item: Item) -> str | None:
     """Return the table name of a model's latest version, or None for a model without versions."""
-    versions = [each for each in item.values.get("versions") or () if isinstance(each, Mapping)]
-    if not versions:
-        return None
-    wanted = item.values.get("latest_version", versions[-1].get("v"))
-    config = next((each for each in versions if each.get("v") == wanted), {}).get("config")
-    alias = config.get("alias") if isinstance(config, Mapping) else None
-    return str(alias or f"{item.text('name')}_v{wanted}")
+    wanted = _latest_number(item)
+    latest = (each for each in _versions(item) if str(each.get("v")) == str(wanted))
+    return _table_of(item, next(latest, {"v": wanted})) if _versions(item) else None
+
+
+def _versions(item: Item) -> list[Mapping[str, Any]]:
+    """Return the versions of a model."""
+    return [each for each in item.values.get("versions") or () if isinstance(each, Mapping)]
+
+
+def _latest_number(item: Item) -> Any:
+    """Return the number or name of a model's latest version, or None for a model without versions."""
+    versions = _versions(item)
+    return item.values.get("latest_version", versions[-1].get("v")) if versions else None
+
+
+def _file_of(item: Item, version: Mapping[str, Any]) -> str:
+    """Return the name of the SQL file of a version, without its suffix."""
+    return str(version.get("defined_in") or f"{item.text('name')}_v{version.get('v')}").removesuffix(SQL)
+
+
+def _table_of(item: Item, version: Mapping[str, Any]) -> str:
+    """Return the name of the table of a version as its entry states it."""
+    return str(_config_of(version).get("alias") or f"{item.text('name')}_v{version.get('v')}")
+
+
+def _config_of(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    config = version.get("config")
+    return config if isinstance(config, Mapping) else {}
 
 
 def _folder_setting(settings: Any, folders: tuple[str, ...], key: str) -> Any:

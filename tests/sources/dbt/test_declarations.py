@@ -123,3 +123,42 @@ def test_lineage_and_the_layers_of_everything_else() -> None:
     assert (found["ref.mid"].virtual, found["ref.mid"].built_from) == (True, ("source.raw.people",))
     assert found["ref.people"].built_from == ("ref.mid", "ref.countries")
     assert (found["ref.old"].keys, found["ref.old"].built_from) == ((("dbt_scd_id",),), ("ref.people",))
+
+
+VERSIONED = """\
+models:
+  - name: bills
+    latest_version: 3
+    columns: [{name: bill_id, data_tests: [unique, not_null]}]
+    versions:
+      - {v: 1, config: {alias: bills_old}}
+      - {v: 2, defined_in: bills_second, columns: [{include: all, exclude: [tax]}]}
+      - {v: 3}
+      - {v: 4, config: {enabled: false}}
+"""
+
+
+def test_older_versions_are_in_the_layer_of_their_model() -> None:
+    found = declared(
+        models__staging__schema_yml=VERSIONED,
+        models__staging__bills_v1_sql="select * from {{ source('raw', 'bills') }}\n",
+        models__staging__bills_second_sql="{{ config(alias='bills_2nd') }} select * from {{ ref('bills', v=3) }}\n",
+        models__staging__bills_v3_sql="select * from {{ ref('raw_bills') }}\n",
+    ).tables
+    assert {id: table.name for id, table in found.items()} == {
+        "ref.bills": "bills_v3", "ref.bills_old": "bills_old", "ref.bills_2nd": "bills_2nd",
+        "ref.raw_bills": "raw_bills",
+    }  # fmt: skip
+    assert {table.layer for id, table in found.items() if id != "ref.raw_bills"} == {Layer.STAGING}
+    assert [found[id].built_from for id in ("ref.bills", "ref.bills_old", "ref.bills_2nd")] == [
+        ("ref.raw_bills",), ("source.raw.bills",), ("ref.bills",)
+    ]  # fmt: skip
+    assert [found[id].keys for id in ("ref.bills", "ref.bills_old", "ref.bills_2nd")] == [
+        (("bill_id",),), (("bill_id",),), ()
+    ]  # fmt: skip
+
+
+def test_a_version_without_a_file_is_built_from_what_the_latest_reads() -> None:
+    text = "models: [{name: bills, versions: [{v: 1}, {v: 2}]}]\n"
+    found = declared(models__schema_yml=text, models__bills_v2_sql="select * from {{ ref('raw_bills') }}\n").tables
+    assert found["ref.bills_v1"].built_from == found["ref.bills"].built_from == ("ref.raw_bills",)
