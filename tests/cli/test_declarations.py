@@ -128,6 +128,28 @@ def test_scan_and_ingest_agree_while_an_edit_holds_the_declarations(ktx: Run, wa
     assert (again.data["status"], joins(ktx)) == ("unchanged", after)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("schema.yml", "version: 2\nmodels:\n  - name: [\n", "models/schema.yml:4: not valid YAML: "),
+        ("schema.yml", "- name: orders\n", "models/schema.yml:1: not a mapping. "),
+        ("packages.yml", "packages: [\n", None),
+    ],
+)
+def test_a_file_that_cannot_be_read_takes_its_declarations_along_and_says_so(
+    ktx: Run, warehouse: Path, name: str, text: str, why: str | None
+) -> None:
+    path = warehouse / "dbt" / (f"models/{name}" if why else name)
+    path.write_text(text)
+    answer = ktx("ingest", "--no-input", "--json")
+    found = [each for each in answer.envelope["warnings"] if each["code"] == "definitions_unreadable"]
+    assert [each["message"].startswith(why) for each in found] == ([True] if why else [])
+    for each in found:
+        assert each["message"].endswith("The descriptions, keys and joins in this file do not count in this run")
+        assert each["message"].count(f"models/{name}") == 1
+        assert each["hint"] == "correct the file, then run `ktx ingest` again"
+
+
 def test_a_run_without_a_scan_names_the_database_that_needs_one(ktx: Run, warehouse: Path) -> None:
     with sqlite3.connect(warehouse / "other.sqlite") as database:
         database.execute("CREATE TABLE employees (id INTEGER PRIMARY KEY, name TEXT)")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from ktx_cli.core import ResultWarning, listing, one_line, plural
+from ktx_cli.core import Command, Hint, ResultWarning, listing, one_line, plural
 from ktx_cli.documents import Snapshot
 from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.semantic import NO_ONE_TABLE, STEERS, Fidelity, Kind, Place, Relation, Report, relation_of
@@ -61,8 +61,8 @@ def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projec
         written.artifacts, written.owned, items, handled(snapshot, items, notes),
         tuple(_left(project, snapshot, items, models.values())),
         (
-            *_warnings(missed, semantics), *(broken or unreadable), *written.warnings,
-            *convention_warnings(context.connection, conventions, context.models),
+            *_unread_warnings(project.unread), *_warnings(missed, semantics), *(broken or unreadable),
+            *written.warnings, *convention_warnings(context.connection, conventions, context.models),
         ), notes, {path: tuple(sorted(pointers)) for path, pointers in sorted(wanted.declared.items())},
     )  # fmt: skip
 
@@ -105,6 +105,17 @@ _SEVERAL: Final = "several tables match it"
 def _detail(several: list[LayerTable]) -> str:
     names = [f"{each.connection}: {each.text}" for each in several]
     return f"{_SEVERAL}: {listing(names)}" if names else NO_TABLE
+
+
+def _unread_warnings(unread: Iterable[Fidelity]) -> Iterator[ResultWarning]:
+    """Yield a warning for each file that is not valid, except dbt's settings."""
+    for each in unread:
+        path, line = each.place.path, each.place.line
+        if PurePosixPath(path).stem not in dbt.CONFIGURATION:
+            why = each.why.removeprefix("it is ")
+            message = f"{each.place}: {why}. The descriptions, keys and joins in this file do not count in this run"
+            hint = Hint("correct the file, then run `{}` again", Command("ingest"))
+            yield ResultWarning("definitions_unreadable", message, hint=hint, path=path, line=line)
 
 
 def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[ResultWarning, ...]:
