@@ -488,9 +488,7 @@ def _print_data(session: Session, result: Result) -> None:
     settings = session.settings
     if settings.json:
         document = envelope(session.name, result, session.warnings)
-        ascii_only = not streams.stdout_speaks_utf8()
-        text = json.dumps(document, ensure_ascii=ascii_only, default=str)
-        streams.write_out(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+        streams.write_out(json_line(document))
     elif settings.quiet and result.is_report and result.error is None:
         return
     elif result.text is not None:
@@ -499,6 +497,12 @@ def _print_data(session: Session, result: Result) -> None:
         streams.write_out(render_pretty(result.blocks, colour=use_colour(sys.stdout)))
     elif result.blocks:
         streams.write_out(render_plain(result.blocks))
+
+
+def json_line(value: Any) -> str:
+    """Return a value as one line of JSON that no terminal obeys."""
+    text = json.dumps(value, ensure_ascii=not streams.stdout_speaks_utf8(), default=str)
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def _obeyed_by_no_terminal(text: str) -> str:

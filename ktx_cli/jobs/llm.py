@@ -85,9 +85,7 @@ def ask_project(
     emit: Emit = ignore_events,
 ) -> ModelReply:
     """Ask one question, or the text on stdin for `-`. Raises `UsageError` if it is empty or the role is unknown."""
-    if role not in ROLES:
-        near = did_you_mean(role, ROLES)
-        raise UsageError(f"there is no role `{role}`", hint=f"did you mean `{near}`?" if near else ", ".join(ROLES))
+    require_role(role)
     prompt = sys.stdin.read() if question == "-" else question
     if not prompt.strip():
         raise UsageError("the question is empty", hint=Command("llm", "ask", Placeholder('"Reply with ok"')))
@@ -106,6 +104,13 @@ def ask_project(
             return ModelReply(found.value.model_dump(mode="json"), found.facts)
 
     return run_async(work())
+
+
+def require_role(role: str) -> None:
+    """Raise `UsageError` for an unknown role."""
+    if role not in ROLES:
+        near = did_you_mean(role, ROLES)
+        raise UsageError(f"there is no role `{role}`", hint=f"did you mean `{near}`?" if near else ", ".join(ROLES))
 
 
 def _model(path: Path) -> type[RootModel[Any]]:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ktx_cli.llm.backends.claude.launcher import dropped_names
     from ktx_cli.llm.backends.claude.session import local_session, managed_error, managed_files
     from ktx_cli.llm.embeddings import DEFAULT_MODELS, Embedder, create_embedder, missing_package, model_folder
-    from ktx_cli.llm.errors import LlmError, ToolError, llm_error
-    from ktx_cli.llm.executor import RunHandle
+    from ktx_cli.llm.errors import CallNames, LlmError, ToolError, llm_error
+    from ktx_cli.llm.executor import Message, RunFinal, RunHandle, RunRequest, settled
     from ktx_cli.llm.port import Abort, LlmRuntime
     from ktx_cli.llm.probe import (
         LastProbe,

@@ -62,6 +62,7 @@ class RunHandle(Generic[Result]):
         watch: EmitLlm | None = None,
     ) -> None:
         self._watch = watch
+        self._error: LlmError | None = None
         self._events: list[Event] = []
         self._readers: set[asyncio.Future[None]] = set()
         self._run_id = run_id
@@ -75,6 +76,11 @@ class RunHandle(Generic[Result]):
     def events(self) -> tuple[Event, ...]:
         """The events so far."""
         return tuple(self._events)
+
+    @property
+    def error(self) -> LlmError | None:
+        """The error of a call that has failed; None if it succeeded or is still running."""
+        return self._error
 
     async def final(self) -> Result:
         """Return the result; raises `LlmError` for a call that failed. Cancelling the wait cancels the call."""
@@ -162,6 +168,7 @@ class RunHandle(Generic[Result]):
         return result
 
     def _emit_failure(self, error: LlmError) -> None:
+        self._error = error
         details: dict[str, Any] = {**error.details, "code": error.code}
         self._emit(Failed(self._run_id, self._request_id, executor_code(error), details))
 

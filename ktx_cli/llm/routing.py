@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import KtxError, ResultWarning, new_run_id
+from ktx_cli.core import Event, KtxError, ResultWarning, new_run_id
 from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, LoopJournal, ModelTurn, Outcome, Watch, watch_nothing
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages, span
@@ -184,8 +184,9 @@ class RoutedRuntime:
         trace_id: str | None = None,
         journal: LoopJournal | None = None,
         label: str = "",
+        watch: EmitLlm | None = None,
     ) -> RunHandle[LoopResult]:
-        """Start an agent loop and return its handle; `run_id` replaces the runtime's."""
+        """Start an agent loop and return its handle; `run_id` replaces the runtime's, `watch` also receives events."""
         if step_budget < 1:
             raise ValueError(f"a loop needs a budget of at least one step, not {step_budget}")
         spec = self._spec("loop", prompt, system, role, model, stream=stream)
@@ -195,10 +196,15 @@ class RoutedRuntime:
         async def work(emit: EmitLlm) -> LoopResult:
             return await self._loop(spec, emit, on_step_finish)
 
-        return self._handle(work, spec, abort, request_id)
+        return self._handle(work, spec, abort, request_id, watch)
 
-    def run(self, request: RunRequest, tools: Mapping[str, RuntimeTool]) -> RunHandle[LoopResult]:
-        """Run a request of the executor: its messages, with exactly the tools that it names."""
+    def run(
+        self, request: RunRequest, tools: Mapping[str, RuntimeTool], *, watch: EmitLlm | None = None
+    ) -> RunHandle[LoopResult]:
+        """Run a request of the executor: its messages, with exactly the tools that it names.
+
+        `watch` receives each event as it happens, and must not raise.
+        """
         system, prompt = render_messages(request.messages)
         return self.start_agent_loop(
             prompt,
@@ -211,6 +217,7 @@ class RoutedRuntime:
             run_id=request.run_id,
             request_id=request.request_id,
             trace_id=request.trace_id,
+            watch=watch,
         )
 
     async def probe(self, *, role: str = "default", model: str | None = None) -> ProbeReport:
@@ -267,10 +274,20 @@ class RoutedRuntime:
         )
 
     def _handle(
-        self, work: Callable[[EmitLlm], Awaitable[Result]], spec: CallSpec, abort: Abort | None, request_id: str = ""
+        self,
+        work: Callable[[EmitLlm], Awaitable[Result]],
+        spec: CallSpec,
+        abort: Abort | None,
+        request_id: str = "",
+        also: EmitLlm | None = None,
     ) -> RunHandle[Result]:
         run_id = spec.run_id or self.shared.run_id
-        watch = self.shared.watch(spec)
+        watchers = [each for each in (self.shared.watch(spec), also) if each is not None]
+
+        def watch(event: Event) -> None:
+            for each in watchers:
+                each(event)
+
         return RunHandle(work, run_id=run_id, request_id=request_id, abort=abort, backend=spec.backend, watch=watch)
 
     def _record(self, spec: CallSpec, emit: EmitLlm, on_step_finish: OnStepFinish | None) -> CallRecord:

@@ -49,6 +49,7 @@ ARGUMENTS = {
     "demo": ("company",),
     "llm ask": ("hello", "--model", "gateway:scripted"),
     "llm probe": ("--model", "gateway:scripted"),
+    "llm run": ("request.json",),
     "sl read": ("customers",),
     "sl query": ("-d", "customers.country"),
     "sl explain": ("-d", "customers.country"),
@@ -77,6 +78,8 @@ READS_NO_CONFIG = {
 }
 TEXT_ONLY = {"completion", "mcp stdio"}
 """The listed exceptions: a script in every mode, and a protocol (test_mcp.py has what it does of the contract)."""
+EVENTS_FIRST = {"llm run"}
+"""The listed exception: with --json, it prints its events before the envelope, one on a line."""
 CAPTURING = {f"memory {name}" for name in ("capture", "retry", "revert", "show", "work")}
 CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", "proof", *CAPTURING}
 """What takes seconds, stays, or asks a model: its success in both modes is checked in test_demo.py, test_mcp.py,
@@ -124,6 +127,8 @@ def project(request: pytest.FixtureRequest, model_server: ModelServer, monkeypat
     model_server.play(lambda request: says("ok"))
     monkeypatch.setenv("SCRIPTED_KEY", "made-up")
     (project / "model.yaml").write_text('version: "0.1.1"\nsemantic_model:\n  - {name: shop, datasets: []}\n')
+    request_text = '{"messages": [{"role": "user", "content": "hello"}], "model": "gateway:scripted"}'
+    (project / "request.json").write_text(request_text)
     page = project / "wiki" / "global" / "revenue.md"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("---\nsummary: What customers paid\n---\n\nPaid orders.\n")
@@ -206,7 +211,9 @@ def run_closed(args: list[str], folder: Path) -> tuple[int, str]:
 def test_success_in_json_is_one_envelope_and_nothing_else(command: str, ktx: Run, project: Path) -> None:
     answer = ktx(*command.split(), *ARGUMENTS.get(command, ()), "--json")
     assert answer.code == 0, answer
-    check_envelope(answer.out, command, 0)
+    *events, last = answer.out.splitlines(keepends=True) if command in EVENTS_FIRST else [answer.out]
+    assert all(json.loads(each)["event"] for each in events)
+    check_envelope(last, command, 0)
     assert answer.err == ""
 
 

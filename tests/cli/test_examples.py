@@ -46,6 +46,8 @@ PARSED_ONLY = {
     'ktx llm ask "Which model are you?"': MODEL,
     'ktx llm ask --role triage --schema answer.json "Is 17 a prime number?"': MODEL,
     "ktx llm probe": MODEL,
+    "ktx llm run request.json": MODEL,
+    "ktx llm run request.json --json": MODEL,
     "ktx llm probe --model claude-code:haiku": MODEL,
     "ktx mcp logs --follow": "it waits for lines until it is stopped",
     "ktx mcp start": SERVER,

@@ -12,7 +12,7 @@ import pytest
 from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.llm.governor import Governor
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
-from ktx_cli.testing.model_script import UNAUTHORIZED, Failure, gives, rate_limited, says
+from ktx_cli.testing.model_script import UNAUTHORIZED, Failure, calls, gives, rate_limited, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.llm.backends.claude_cli.conftest import Stub, stub
 
@@ -90,6 +90,90 @@ def test_ask_reads_stdin_and_takes_a_schema(ktx: Run, configure: Run, model_serv
     answer = ktx("llm", "ask", "-", "--schema", "schema.json", "--json", input="count")
     assert answer.data["answer"] == [1, 2]
     assert answer.data["facts"]["attempts"] == 2
+
+
+REQUEST = {
+    "messages": [{"role": "system", "content": "be short"}, {"role": "user", "content": "what is revenue?"}],
+    "tool_ids": ["wiki_search"],
+    "run_id": "their-run",
+    "request_id": "their-request",
+}
+
+
+def test_run_prints_events_as_lines_and_the_answer_last(
+    ktx: Run, configure: Run, model_server: ModelServer, work: Path
+) -> None:
+    configure("gateway", "some-model")
+    (work / "request.json").write_text(json.dumps(REQUEST))
+    model_server.play([calls(("wiki_search", {"query": "revenue"}), text="Looking. "), says("It is net.")])
+    answer = ktx("llm", "run", "request.json", "--json")
+    *events, envelope = map(json.loads, answer.out.splitlines())
+    assert [each["event"] for each in events] == [
+        *("text_delta", "usage_reported", "tool_started", "tool_finished", "step_finished"),
+        *("text_delta", "usage_reported", "step_finished", "final", "done"),
+    ]
+    assert envelope["schema"] == "ktx/llm-run/v1"
+    found = {name: envelope["data"][name] for name in ("ok", "run_id", "request_id", "content", "error_code")}
+    assert found == {
+        "ok": True,
+        "run_id": "their-run",
+        "request_id": "their-request",
+        "content": "It is net.",
+        "error_code": None,
+    }
+    assert envelope["data"]["usage"]["total_tokens"] == 240
+    first = model_server.model_calls[0]
+    assert (first.system, first.tool_names) == ("be short", ["wiki_search"])
+    (row,) = ktx("usage", "--by", "run", "--json").data["rows"]
+    assert (row["run"], row["total_tokens"]) == ("their-run", 240)
+
+
+def test_run_reads_stdin_and_prints_the_answer(ktx: Run, configure: Run, model_server: ModelServer) -> None:
+    configure("gateway", "some-model")
+    model_server.play([says("It is net.")])
+    answer = ktx("llm", "run", input=json.dumps({**REQUEST, "tool_ids": []}))
+    assert (answer.code, answer.out) == (0, "It is net.\n")
+    assert model_server.model_calls[0].tool_names == []
+
+
+def test_a_run_that_fails_or_uses_up_its_steps_is_an_answer_with_an_error(
+    ktx: Run, configure: Run, model_server: ModelServer
+) -> None:
+    configure("gateway", "some-model")
+    model_server.play([Failure(403, "permission_error", "sk-secret is not allowed")])
+    answer = ktx("llm", "run", "--json", input=json.dumps(REQUEST))
+    *events, envelope = map(json.loads, answer.out.splitlines())
+    assert [each["event"] for each in events] == ["failed", "done"]
+    assert (answer.code, envelope["error"]["code"], envelope["data"]["error_code"]) == (3, "auth", "internal")
+    assert "sk-secret" not in answer.out
+    model_server.play([calls(("wiki_search", {"query": "revenue"}))] * 2)
+    answer = ktx("llm", "run", "--json", input=json.dumps({**REQUEST, "step_budget": 2}))
+    envelope = json.loads(answer.out.splitlines()[-1])
+    assert (envelope["data"]["ok"], envelope["data"]["error_code"]) == (False, "timeout")
+    assert (answer.code, envelope["error"]["code"]) == (1, "max_turns")
+
+
+@pytest.mark.parametrize(
+    ("change", "says_so"),
+    [
+        ({"messages": []}, "messages: "),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role: "),
+        ({"tool_ids": ["wiki_serch"]}, "there is no tool `wiki_serch`"),
+        ({"tool_ids": ["memory_ingest"]}, "there is no tool `memory_ingest`"),
+        ({"role": "curatr"}, "there is no role `curatr`"),
+        ({"step_budget": 0}, "step_budget: "),
+        ({"tools": []}, "tools: "),
+        (None, "Invalid JSON"),
+    ],
+)
+def test_wrong_requests(
+    ktx: Run, configure: Run, model_server: ModelServer, change: dict[str, Any] | None, says_so: str
+) -> None:
+    configure("gateway", "some-model")
+    answer = ktx("llm", "run", "--json", input="{" if change is None else json.dumps({**REQUEST, **change}))
+    assert answer.code == 2
+    assert says_so in answer.envelope["error"]["message"]
+    assert model_server.requests == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`ktx llm`: test the configured models."""
+"""`ktx llm`: test the configured models, and run an agent for another program."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import typer
 from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Fields, Lines, Table
-from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.contract import Result, Session, command, json_line
 from ktx_cli.cli.help import HelpGroup
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import KtxError
+from ktx_cli.jobs.clients.targets import Profile
 
 if TYPE_CHECKING:
+    from ktx_cli.core import Event
     from ktx_cli.llm import ProbeResult
 
-commands = typer.Typer(cls=HelpGroup, help="Test the configured models.", no_args_is_help=False)
+commands = typer.Typer(cls=HelpGroup, help="Test and run the configured models.", no_args_is_help=False)
 
 
 ROLE = Annotated[str, Option("--role", help="Role in llm.models, for example triage or curator.")]
@@ -87,6 +89,45 @@ def ask(
     if session.settings.verbose:
         blocks.append(Fields(tuple(session_facts)))
     return Result({"answer": answer.value, "facts": facts}, blocks)
+
+
+@command(commands, "run", schema="llm-run")
+def run(
+    session: Session,
+    request: Annotated[
+        Path | None, Argument(metavar="[FILE]", help="Request as JSON. Defaults to stdin.", show_default=False)
+    ] = None,
+    privacy: Annotated[bool, Option("--privacy", help="Never return row values to the model.")] = False,
+) -> Result:
+    """Run an agent for another program.
+
+    Reads a request with its messages, its model and the tools that the agent may call: those of `ktx mcp start
+    --read-only`. With `--json`, prints each event of the run as one line of JSON while it happens, and the answer as
+    the last line.
+
+    Examples:
+        ktx llm run request.json
+        ktx llm run request.json --json
+    """
+    from ktx_cli.cli import streams
+    from ktx_cli.jobs.agent_run import run_request
+    from ktx_cli.mcp.loop import ServerToolbox
+
+    def show(event: Event) -> None:
+        if session.settings.json:
+            streams.write_out(json_line(event.to_json()))
+
+    report = run_request(
+        session.require_project(),
+        os.environ,
+        request=None if request is None else current_folder() / request,
+        toolbox=ServerToolbox(Profile.ADMIN),
+        privacy=privacy,
+        show=show,
+        warn=session.warn,
+        emit=session.emitter(),
+    )
+    return Result(report.to_json(), [Lines(tuple(report.content.splitlines()))], report.error)
 
 
 def _result_text(result: ProbeResult) -> str:
