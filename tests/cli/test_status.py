@@ -102,6 +102,19 @@ def test_it_fits_a_terminal(ktx: Run, ingested: Path, monkeypatch: pytest.Monkey
     assert any("2 joins" in line for line in lines)
 
 
+def test_a_measure_that_does_not_compile_leaves_a_project_ready_and_is_what_to_do_next(
+    ktx: Run, ingested: Path
+) -> None:
+    path = ingested / "semantic-layer" / "warehouse" / "orders.yaml"
+    path.write_text("name: orders\nmeasures:\n  - {name: lost, expr: sum(no_such_column)}\n")
+    answer = ktx("status")
+    assert answer.code == 0
+    assert "ready: yes, but the semantic layer has errors" in answer.out.splitlines()
+    assert "next: ktx sl validate\n" in answer.err
+    path.unlink()
+    assert "ready: yes" in ktx("status").out.splitlines()
+
+
 def test_hand_edits_put_the_index_behind(ktx: Run, ingested: Path) -> None:
     page = ingested / "wiki" / "global" / "revenue.md"
     page.parent.mkdir(parents=True)

@@ -66,7 +66,10 @@ def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result
 
 def _rows(facts: StatusReport) -> list[tuple[str, str]]:
     """Return the facts that are one line each: readiness and checks first."""
-    rows = [("project", str(facts.project_dir)), ("ready", _READY[facts.readiness])]
+    ready = _READY[facts.readiness]
+    if facts.ready and facts.has_broken_definitions:
+        ready += ", but the semantic layer has errors"
+    rows = [("project", str(facts.project_dir)), ("ready", ready)]
     rows += [(f.check, _checked(f)) for f in facts.findings if f.check != "config"]
     around = facts.surroundings
     if around is not None:

@@ -213,6 +213,11 @@ class StatusReport:
         return self.readiness == "ready"
 
     @property
+    def has_broken_definitions(self) -> bool:
+        """Whether the semantic layer has errors, with which everything else still works."""
+        return any(finding.check == SEMANTIC and finding.level is not Level.OK for finding in self.findings)
+
+    @property
     def next_command(self) -> str | None:
         """The most useful next command; None if everything was scanned and nothing is left to do."""
         failed, unverified = self._failed(), self._unverified()
@@ -231,6 +236,8 @@ class StatusReport:
         cut_off = last == "interrupted" or any(f.check == "lock" and f.level is Level.WARN for f in self.findings)
         if never or cut_off:
             return Command("ingest")
+        if self.has_broken_definitions:
+            return Command("sl", "validate")
         behind = None if self.surroundings is None else self.surroundings.next_command
         return behind or (Command("decide") if undecided else None)
 
