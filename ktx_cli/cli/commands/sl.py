@@ -569,7 +569,7 @@ def _test_blocks(session: Session, report: TestReport) -> list[Block]:
     return [*([Lines(tuple(lines), hanging=True)] if lines else []), Fields((("tests", counts),))]
 
 
-ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "OSI"))
+ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "OSI", "TABLEAU"))
 """The formats that `ktx sl import` reads."""
 
 
@@ -587,7 +587,7 @@ def import_(
         bool, Option("--dry-run", help="Report what would be imported without writing anything.")
     ] = False,
 ) -> Result:
-    """Import semantic models from dbt, LookML or OSI.
+    """Import semantic models from dbt, LookML, OSI or Tableau.
 
     Writes new files and updates files from earlier imports, but never changes your own files and commits nothing. The
     report lists every part of the input with file and line: kept, approximated or dropped.

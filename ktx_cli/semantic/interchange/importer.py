@@ -14,6 +14,9 @@ from ktx_cli.semantic.interchange.drafts import HEADER_START
 from ktx_cli.semantic.interchange.lookml.importer import import_lookml
 from ktx_cli.semantic.interchange.osi.importer import import_osi
 from ktx_cli.semantic.interchange.report import Imported
+from ktx_cli.semantic.interchange.tableau.importer import import_tableau
+from ktx_cli.semantic.interchange.tableau.package import document_in
+from ktx_cli.semantic.interchange.tableau.workbook import SUFFIXES as TABLEAU
 from ktx_cli.semantic.load.load import read_files, text_of
 from ktx_cli.semantic.model import Model
 
@@ -22,16 +25,18 @@ _LEFT_OUT: Final = frozenset({"target", "dbt_packages", "dbt_modules", "node_mod
 
 
 class _Format(NamedTuple):
-    """The importer for a format, and its file suffixes."""
+    """The importer for a format, its file suffixes, and how to get the text in a file."""
 
     read: Callable[[Mapping[str, str], Model | None], Imported]
     suffixes: tuple[str, ...]
+    unpack: Callable[[str, bytes], bytes] = lambda _, content: content
 
 
 _FORMATS: Final[Mapping[str, _Format]] = {
     "dbt": _Format(import_dbt, _YAML),
     "lookml": _Format(import_lookml, (".lkml", ".lookml")),
     "osi": _Format(import_osi, (*_YAML, ".json")),
+    "tableau": _Format(import_tableau, TABLEAU, document_in),
 }
 FORMATS: Final = tuple(_FORMATS)
 """The formats that ktx can import."""
@@ -53,13 +58,14 @@ class Placed:
 def import_path(kind: str, path: Path, model: Model | None) -> Imported:
     """Return the result of importing a file or folder in one of the `FORMATS`, without writing anything.
 
-    Raises `UsageError` for an unknown format or a path without matching files, and `StorageError` for unreadable files.
+    Raises `UsageError` for an unknown format or a path without matching files, `StorageError` for unreadable files, and
+    `ConfigError` for a packaged file that is damaged or unsafe.
     """
     if kind not in _FORMATS:
         near = did_you_mean(kind, FORMATS)
         raise UsageError(f"ktx cannot import the format `{kind}`", hint=f"use {near or ', '.join(FORMATS)}")
     wanted = _FORMATS[kind]
-    files = read_inputs(path, wanted.suffixes)
+    files = read_inputs(path, wanted.suffixes, wanted.unpack)
     if not files:
         shown = ", ".join(wanted.suffixes)
         message = f"{path} contains no {kind} files ({shown})"
@@ -67,13 +73,18 @@ def import_path(kind: str, path: Path, model: Model | None) -> Imported:
     return wanted.read(files, model)
 
 
-def read_inputs(path: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
+def read_inputs(path: Path, suffixes: tuple[str, ...], unpack: Callable[[str, bytes], bytes]) -> dict[str, str]:
     """Return the text of a file, or of all files in a folder with one of the suffixes, by path.
 
-    Paths are relative to the folder. Hidden folders, package folders and build folders are skipped.
+    Paths are relative to the folder. Hidden folders, package folders and build folders are skipped. `unpack` takes a
+    path and the content of a file, and returns the content of the document in it.
     """
+
+    def text_in(name: str, file: Path) -> str:
+        return text_of(unpack(name, read_bytes(file) or b""))
+
     if path.is_file():
-        return {path.name: text_of(read_bytes(path) or b"")}
+        return {path.name: text_in(path.name, path)}
     result: dict[str, str] = {}
     try:
         paths = sorted(each for each in path.rglob("*") if each.suffix in suffixes and each.is_file())
@@ -82,7 +93,7 @@ def read_inputs(path: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
     for each in paths:
         below = each.relative_to(path)
         if not any(part in _LEFT_OUT or part.startswith(".") for part in below.parts[:-1]):
-            result[below.as_posix()] = text_of(read_bytes(each) or b"")
+            result[below.as_posix()] = text_in(below.as_posix(), each)
     return result
 
 

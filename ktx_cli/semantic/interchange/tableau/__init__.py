@@ -1,0 +1,1 @@
+"""Import the data sources of Tableau files."""
