@@ -601,7 +601,8 @@ def explain_relationships(layout: Layout, names: Sequence[str], connections: Seq
     found = (
         each
         for name in names
-        for each in relationships_named(name, among) or [find_relationship(name, among, _explaining)]
+        for each in sorted(relationships_named(name, among), key=lambda each: each.status not in JOINED)
+        or [find_relationship(name, among, _explaining)]
     )
     chosen = {id(each): each for each in found}
     declaring = declaring_sources(layout)

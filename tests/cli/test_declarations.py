@@ -74,6 +74,15 @@ def test_every_test_of_dbt_is_respected(ktx: Run, warehouse: Path) -> None:
     assert keys["orders_snapshot"] == ["dbt_scd_id"]
 
 
+def test_the_join_in_effect_is_explained_before_the_other_keys_of_its_column(ktx: Run, warehouse: Path) -> None:
+    out = ktx("scan", "relationships", "--explain", "stg_orders.customer_id").out
+    edges = [line for line in out.splitlines() if line.startswith("stg_orders.customer_id->")]
+    assert edges == [
+        f"stg_orders.customer_id->{key}"
+        for key in ("stg_customers.customer_id", "customers.customer_id", "raw_customers.id")
+    ]
+
+
 def test_joins_declared_for_marts_count_in_the_layers_below(ktx: Run, warehouse: Path) -> None:
     row = joins(ktx)["raw_orders.customer->raw_customers.id"]
     assert (row["status"], row["sources"]) == ("accepted", ["lineage", "names", "values"])

@@ -307,23 +307,28 @@ def _spread(subject: Subject) -> Iterator[Statement]:
         whole = not evidence.values.missing and evidence.values.sentinel is None
         text = f"A chance match is unlikely (less than 1 in {_odds(chance)})."
         yield Statement("values", Bearing.FOR, text if whole else "So many matches are unlikely by chance.")
-    if evidence.rivals:
-        fitting = [
-            f"`{column_name(each.parent, each.parent_columns)}`"
-            for each in child.candidates
-            if each is not evidence
-            and each.values is not None
-            and each.check
-            and each.check.violations <= FIT_TOLERANCE
-        ]
-        text = f"The values also match at least {plural(evidence.rivals, 'other key')}"
-        text += f"{_named_of(fitting, evidence.rivals)}."
-        yield Statement("values", Bearing.AGAINST, text)
-    else:
-        yield Statement("values", Bearing.FOR, "The values match no other candidate key.")
+    yield _rivals(subject)
     if evidence.types:
         text = "The column and the key have different types: {} and {}.".format(*map(shown_value, evidence.types))
         yield Statement("values", Bearing.AGAINST, text)
+
+
+def _rivals(subject: Subject) -> Statement:
+    """Return which other keys contain the values, whatever the other columns with this name contain."""
+    evidence = subject.evidence
+    fits = [each for each in subject.child.candidates if each.check and each.check.violations <= FIT_TOLERANCE]
+    others = [each for each in fits if each is not evidence and each.values is not None]
+    names = [f"`{column_name(each.parent, each.parent_columns)}`" for each in others]
+    own = any(each is evidence for each in fits)
+    count = max(len(names), round(2 ** subject.feature("rivals")) - 1 - own)
+    if not count:
+        return Statement("values", Bearing.FOR, "The values match no other candidate key.")
+    text = f"The values also match at least {plural(count, 'other key')}{_named_of(names, count)}."
+    if evidence.rivals:
+        return Statement("values", Bearing.AGAINST, text)
+    # A name that many tables have: the ranker only counts keys that contain as many of the columns with the name.
+    text += f" {'It contains' if count == 1 else 'They contain'} the values of fewer columns with this name."
+    return Statement("values", Bearing.NEUTRAL, text)
 
 
 def _named_of(names: Sequence[str], count: int) -> str:
@@ -795,6 +800,7 @@ def _rival_change(subject: Subject, scorer: Scorer) -> Iterator[Change]:
     if second.probability < LEAST_PROBABILITY:
         return
     status = status_of(second.probability, second.check, scorer.thresholds, empty=not second.key_distinct)
+    status = Status.REVIEW if status is Status.ACCEPTED and second.lineage is not None else status
     name = column_name(second.parent, second.parent_columns)
     text = f"If this key were excluded, `{name}` would be next, with {second.probability:.3f}: "
     text += f"{_STATUS_TEXTS[status]}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import log2
 from typing import Any
 
 import pytest
@@ -664,3 +665,39 @@ def test_a_word_against_references_is_named_although_the_table_fits(
     )
     text = "The word `count` in the name is common for amounts and counts, but rare for references."
     assert (text in against) is shown
+
+
+@pytest.mark.parametrize(
+    ("rivals", "bearing", "shown"),
+    [
+        pytest.param(
+            2, Bearing.AGAINST, "The values also match at least 2 other keys, whose names do not match.", id="rivals"
+        ),
+        pytest.param(
+            0,
+            Bearing.NEUTRAL,
+            "The values also match at least 2 other keys, whose names do not match. They contain the values of fewer "
+            "columns with this name.",
+            id="not as rivals of a name of many tables",
+        ),
+    ],
+)
+def test_all_keys_that_contain_the_values_are_counted(found: Answer, rivals: int, bearing: Bearing, shown: str) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    features = list(now.evidence.features)
+    features[FEATURES.index("rivals")] = log2(1 + 3)  # the key itself and two others
+    evidence = replace(now.evidence, features=tuple(features), rivals=rivals)
+    explained = explain(replace(now, evidence=evidence, child=replace(now.child, candidates=(evidence,))))
+    assert shown in [each.text for each in explained.statements if each.bearing is bearing]
+    assert "match no other candidate key" not in texts(explained, Bearing.FOR)
+
+
+@pytest.mark.parametrize(("lineage", "status"), [(None, Status.ACCEPTED), ("`b` is built from `a`.", Status.REVIEW)])
+def test_the_next_key_is_for_review_if_lineage_speaks_against_it(
+    found: Answer, lineage: str | None, status: Status
+) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    second = replace(now.evidence, parent=TableRef(None, "people"), lineage=lineage, lost="It fits less.")
+    child = replace(now.child, candidates=(now.evidence, second))
+    (change,) = (each for each in explain(replace(now, child=child)).changes if each.condition == "without_key")
+    assert change.status is status
