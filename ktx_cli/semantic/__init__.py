@@ -103,6 +103,18 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.interchange.lookml.project import Block, parse_lookml, read_project
     from ktx_cli.semantic.interchange.lookml.views import IRRELEVANT, UNKNOWN_TABLE, condition
     from ktx_cli.semantic.interchange.osi.exporter import export_osi
+    from ktx_cli.semantic.interchange.powerbi.importer import import_powerbi, table_origin
+    from ktx_cli.semantic.interchange.powerbi.model import PowerBiModel, is_model_file, model_files, read_models
+    from ktx_cli.semantic.interchange.powerbi.mquery import TableOrigin
+    from ktx_cli.semantic.interchange.powerbi.template import (
+        NO_MODEL,
+        REPORT_SUFFIX,
+        TEMPLATE_SUFFIX,
+        schema_path,
+        template_path,
+        template_schema,
+    )
+    from ktx_cli.semantic.interchange.powerbi.world import NO_ROLES, POWERBI_INERT
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
     from ktx_cli.semantic.load.columns import NOT_AUTHORS, PRIORITY, is_imported
     from ktx_cli.semantic.load.entries import APPROVALS, SourceFile

@@ -118,6 +118,26 @@ view: orders {
 }
 
 
+POWERBI = {
+    "definition/model.tmdl": "model Model\n\tculture: en-US\n",
+    "definition/tables/Orders.tmdl": """\
+table Orders
+
+\t/// Edition N
+\tmeasure Revenue = SUM(Orders[Amount])
+
+\tcolumn Amount
+\t\tdataType: double
+\t\tsourceColumn: amount
+
+\tpartition Orders = m
+\t\tsource =
+\t\t\t\tSql.Database("server", "shop"){[Schema="main",Item="orders"]}[Data]
+""",
+    "definition/tables/Ranks.tmdl": "table Ranks\n\n\t/// Edition N\n\tmeasure Rank = RANKX(Orders, [Revenue])\n",
+}
+
+
 def of_edition(texts: Mapping[str, str], edition: int, paths: Iterable[str] | None = None) -> dict[str, str]:
     """Return the files of an edition, all of them or some."""
     return {path: re.sub(r"\bN\b", str(edition), texts[path]) for path in (texts if paths is None else paths)}
@@ -197,6 +217,16 @@ class LookMl(_InGit):
 
     def connections(self) -> dict[str, Any]:
         return {"src": {"driver": "lookml", "repoUrl": self.url}}
+
+
+class PowerBi(_InGit):
+    name, kind = "powerbi", "powerbi"
+    files, units = 3, 1
+    texts = POWERBI
+    first, more = ("definition/tables/Ranks.tmdl",), ("definition/tables/Ranks.tmdl", "definition/tables/Orders.tmdl")
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "powerbi", "repo_url": self.url}}
 
 
 class Metabase(WebRow):
@@ -459,6 +489,6 @@ class HistoryOfPostgres(Row):
 
 
 ROW_TYPES: tuple[type[Row], ...] = (
-    FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, Metabase, Looker, Notion, Confluence,
-    HistoryInAFile, HistoryOfPostgres,
+    FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Metabase, Looker, Notion,
+    Confluence, HistoryInAFile, HistoryOfPostgres,
 )  # fmt: skip

@@ -29,6 +29,10 @@ FILES = {
     "models/marts/orders.sql": "select 1 as order_id\n",
     "look/shop.model.lkml": 'connection: "dwh"\ninclude: "*.view"\nexplore: orders {}\n',
     "look/orders.view.lkml": "view: orders {\n  dimension: id { primary_key: yes sql: ${TABLE}.order_id ;; }\n}\n",
+    "bi/Shop.SemanticModel/definition/tables/Orders.tmdl": (
+        "table Orders\n\n\tcolumn Order\n\t\tsourceColumn: order_id\n\n\tpartition Orders = m\n\t\tsource =\n"
+        '\t\t\t\tSql.Database("s", "d"){[Schema="main",Item="orders"]}[Data]\n'
+    ),
     "docs/terms.md": "# Terms\n\nAn order is paid.\n",
 }
 COMPILED = {
@@ -45,6 +49,7 @@ SOURCES = {
     "documents": ("documents", "--source-dir", "."),
     "lookml": ("lookml", "--source-repo", "."),
     "metricflow": ("metricflow", "--source-repo", "."),
+    "powerbi": ("powerbi", "--source-dir", "."),
 }
 
 

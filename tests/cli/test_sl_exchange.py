@@ -74,10 +74,31 @@ semantic_model:
       - name: orders_made
         expression: {dialects: [{dialect: ANSI_SQL, expression: COUNT(orders.id)}]}
 """
-INPUTS: Final = {"dbt": ("models.yml", DBT), "lookml": ("orders.view.lkml", LOOKML), "osi": ("shop.yaml", OSI)}
+POWERBI: Final = """\
+table Orders
+
+\tmeasure orders_made = COUNTROWS(Orders)
+
+\tmeasure Shown = SELECTEDVALUE(Orders[Order])
+
+\tcolumn Order
+\t\tdataType: int64
+\t\tsourceColumn: id
+
+\tpartition Orders = m
+\t\tsource =
+\t\t\t\tSql.Database("server", "shop"){[Schema="main",Item="orders"]}[Data]
+"""
+INPUTS: Final = {
+    "dbt": ("models.yml", DBT),
+    "lookml": ("orders.view.lkml", LOOKML),
+    "powerbi": ("Orders.tmdl", POWERBI),
+    "osi": ("shop.yaml", OSI),
+}
 LOST: Final = {
     "dbt": ("metric `converted`", 18),
     "lookml": ("measure `orders.shown`", 6),
+    "powerbi": ("measure `Orders[Shown]`", 5),
     "osi": ("field `orders.odd`", 11),
 }
 LAYER: Final = "semantic-layer/wh"
@@ -188,7 +209,7 @@ def test_an_import_whose_first_line_is_taken_out_is_a_file_of_people(ktx: Run, f
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["import", "cube", "dbt"], "usage", "dbt, lookml, osi"),
+        (["import", "cube", "dbt"], "usage", "dbt, lookml, powerbi, osi"),
         (["export", "dbt"], "usage", "osi"),
         (["import", "dbt", "nowhere"], "usage", "nowhere"),
         (["import", "lookml", "dbt"], "usage", "(.lkml, .lookml)"),
@@ -213,6 +234,7 @@ def test_what_cannot_be_done_is_said_and_writes_nothing(
     [
         ("dbt", "semantic_models:\n  - name: [\n"),
         ("lookml", "view: orders {\n  dimension:\n"),
+        ("powerbi", "table Orders\n\n\tmeasure X = ```\n"),
         ("osi", "semantic_model:\n  - name: [\n"),
     ],
 )

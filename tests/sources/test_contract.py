@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,12 +45,41 @@ view: orders {
   measure: revenue { type: sum sql: ${TABLE}.amount ;; }
 }
 """
+BIM = {
+    "model": {
+        "tables": [
+            {
+                "name": "Orders",
+                "columns": [{"name": "Order", "dataType": "int64", "sourceColumn": "id"}],
+                "measures": [{"name": "Revenue", "expression": "COUNTROWS(Orders)"}],
+                "partitions": [
+                    {
+                        "name": "p",
+                        "source": {
+                            "type": "m",
+                            "expression": 'Sql.Database("s", "d"){[Schema="shop",Item="orders"]}[Data]',
+                        },
+                    }
+                ],
+            }
+        ]
+    }
+}
+TMDL = "table Notes\n\n\tmeasure Rank = RANKX(ALL(Orders), [Revenue])\n"
 HISTORY = """\
 -- user: ada executions: 40
 SELECT c.country, sum(o.amount) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY 1;
 -- executions: 9
 SELECT name FROM customers WHERE country = 'secret-country';
 """
+
+
+def template(model: Any) -> bytes:
+    """Return a Power BI template with a model."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("DataModelSchema", json.dumps(model).encode("utf-16-le"))
+    return made.getvalue()
 
 
 def put(folder: Path, files: dict[str, str]) -> None:
@@ -104,6 +136,21 @@ class TestLookMl(SourceContract):
         files = {"shop.model.lkml": LOOK, "views/orders.view.lkml": VIEW}
         changed = {"views/orders.view.lkml": VIEW.replace("revenue", "turnover")}
         return folder_case(tmp_path / "look", settings, files, changed)
+
+
+class TestPowerBi(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        folder = tmp_path / "bi"
+        put(folder, {"shop/model.bim": json.dumps(BIM), "Notes.SemanticModel/definition/tables/Notes.tmdl": TMDL})
+        (folder / "old.pbit").write_bytes(template(BIM))
+        return SourceCase(
+            {"driver": "powerbi", "source_dir": str(folder)},
+            change=lambda: put(folder, {"shop/model.bim": json.dumps(BIM).replace("Revenue", "Turnover")}),
+            remove=(folder / "Notes.SemanticModel/definition/tables/Notes.tmdl").unlink,
+            breaks=lambda: folder.rename(tmp_path / "moved"),
+            damage=lambda: (folder / "old.pbit").write_bytes(b"PK"),
+        )
 
 
 class TestDocuments(SourceContract):

@@ -569,7 +569,7 @@ def _test_blocks(session: Session, report: TestReport) -> list[Block]:
     return [*([Lines(tuple(lines), hanging=True)] if lines else []), Fields((("tests", counts),))]
 
 
-ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "OSI", "TABLEAU"))
+ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "POWERBI", "OSI", "TABLEAU"))
 """The formats that `ktx sl import` reads."""
 
 
@@ -587,13 +587,14 @@ def import_(
         bool, Option("--dry-run", help="Report what would be imported without writing anything.")
     ] = False,
 ) -> Result:
-    """Import semantic models from dbt, LookML, OSI or Tableau.
+    """Import semantic models from dbt, LookML, Power BI, OSI or Tableau.
 
     Writes new files and updates files from earlier imports, but never changes your own files and commits nothing. The
     report lists every part of the input with file and line: kept, approximated or dropped.
 
     Examples:
         ktx sl import dbt dbt --dry-run
+        ktx sl import powerbi Sales.SemanticModel
         ktx sl import osi model.osi.yaml
     """
     from ktx_cli.jobs.semantic.layers import import_model

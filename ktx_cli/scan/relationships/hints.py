@@ -270,6 +270,12 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
     "metabase": HintText(
         "Metabase declares this join.", "Metabase did not declare this join", reason="declared in Metabase"
     ),
+    "powerbi": HintText(
+        "A Power BI model declares this relationship.",
+        "no Power BI model declared this relationship",
+        "a Power BI model also declared this relationship",
+        "related in Power BI",
+    ),
     "view": HintText(
         "The definition of a view contains this join.",
         "no definition of a view contained this join",

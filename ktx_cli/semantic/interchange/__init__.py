@@ -1,1 +1,1 @@
-"""Reads definitions from other programs (dbt, LookML, OSI) into the semantic layer, and writes OSI."""
+"""Reads definitions from other programs (dbt, LookML, Power BI, OSI) into the semantic layer, and writes OSI."""

@@ -177,6 +177,11 @@ class Sources:
         found = self._tables(table)
         return len(found) == 1 and found[0].name not in self.drafts
 
+    def name_of(self, table: str) -> str | None:
+        """Return the name of the manifest's source for a table, or None unless there is exactly one."""
+        found = self._tables(table)
+        return found[0].name if len(found) == 1 else None
+
     def knows(self, table: str) -> bool:
         """Return whether the manifest has a source for a table."""
         return bool(self._tables(table))

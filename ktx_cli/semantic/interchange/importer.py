@@ -13,6 +13,8 @@ from ktx_cli.semantic.interchange.dbt.importer import import_dbt
 from ktx_cli.semantic.interchange.drafts import HEADER_START
 from ktx_cli.semantic.interchange.lookml.importer import import_lookml
 from ktx_cli.semantic.interchange.osi.importer import import_osi
+from ktx_cli.semantic.interchange.powerbi.importer import import_powerbi
+from ktx_cli.semantic.interchange.powerbi.template import TEMPLATE_SUFFIX, model_in
 from ktx_cli.semantic.interchange.report import Imported
 from ktx_cli.semantic.interchange.tableau.importer import import_tableau
 from ktx_cli.semantic.interchange.tableau.package import document_in
@@ -35,6 +37,7 @@ class _Format(NamedTuple):
 _FORMATS: Final[Mapping[str, _Format]] = {
     "dbt": _Format(import_dbt, _YAML),
     "lookml": _Format(import_lookml, (".lkml", ".lookml")),
+    "powerbi": _Format(import_powerbi, (".tmdl", ".bim", TEMPLATE_SUFFIX), model_in),
     "osi": _Format(import_osi, (*_YAML, ".json")),
     "tableau": _Format(import_tableau, TABLEAU, document_in),
 }

@@ -99,6 +99,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "dbt": {"source_dir": "dbt"},
     "metricflow": {"metricflow": {"repoUrl": "git@host:org/repo.git"}},
     "lookml": {"repoUrl": "../lookml"},
+    "powerbi": {"source_dir": "models"},
     "looker": {"base_url": "https://l", "client_id": "c"},
     "metabase": {"api_url": "env:METABASE_URL"},
     "notion": {"crawl_mode": "all_accessible"},

@@ -57,6 +57,7 @@ SOURCE_READERS = {
     "dbt": ("sources/dbt",),
     "metricflow": ("sources/dbt",),
     "lookml": ("sources/lookml",),
+    "powerbi": ("sources/powerbi",),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),

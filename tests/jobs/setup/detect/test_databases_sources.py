@@ -50,6 +50,12 @@ def found(folder: Path, environ: Mapping[str, str] | None = None, **connections:
         (LOOKML, [("lookml", "bi", {"repoUrl": "bi"})]),
         (("x/shop.model.lkml", "y/a.view.lkml"), [("lookml", "lookml", {"repoUrl": "."})]),
         ((*LOOKML, "other/manifest.lkml"), [("lookml", "other", {"repoUrl": "other"})]),
+        (
+            ("bi/A.SemanticModel/definition.pbism", "bi/b/B.SemanticModel/model.bim", "bi/c.pbix"),
+            [("powerbi", "bi", {"source_dir": "bi"})],
+        ),
+        (("reports/sales.pbit",), [("powerbi", "reports", {"source_dir": "reports"})]),
+        (("reports/sales.pbix",), []),
         (PAGES, [("documents", "handbook", {"path": "handbook"})]),
         (("Docs/a.md", "Docs/b.markdown"), [("documents", "docs", {"path": "Docs"})]),
         (("team/wiki/a.md", "team/wiki/b.md"), [("documents", "wiki", {"path": "team/wiki"})]),

@@ -1,0 +1,1 @@
+"""Import Power BI models: tables, relationships and DAX measures."""
