@@ -39,7 +39,7 @@ class Period:
 
 
 def period_of(node: Dax, resolve: Callable[[Dax], Dax]) -> Period | None:
-    """Return the meaning of a filter argument, or None if it is no time intelligence.
+    """Return the meaning of a filter argument, or None if it is not time intelligence.
 
     `resolve` replaces a variable by its definition. Raises `UnresolvedError` if ktx has no equivalent.
     """
