@@ -250,7 +250,8 @@ def _explanation_blocks(explanation: Explanation) -> list[Block]:
     if explained.steps:
         blocks.append(Lines(("", "Score by step", *map(_step_line, explained.steps)), hanging=True))
     if explained.runners_up or explained.steps:
-        rivals = tuple(map(_rival_line, explained.runners_up)) or ("  None",)
+        none = "  None with a matching name" if explained.has_unlikely_rivals else "  None"
+        rivals = tuple(map(_rival_line, explained.runners_up)) or (none,)
         blocks.append(Lines(("", "Other candidate keys for this column", *rivals), hanging=True))
     if explained.changes:
         lines = (f"  {each.text}" for each in explained.changes)

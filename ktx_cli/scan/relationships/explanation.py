@@ -313,18 +313,23 @@ def _spread(subject: Subject) -> Iterator[Statement]:
         yield Statement("values", Bearing.AGAINST, text)
 
 
-def _rivals(subject: Subject) -> Statement:
-    """Return which other keys contain the values, whatever the other columns with this name contain."""
+def _matching_keys(subject: Subject) -> tuple[list[str], int]:
+    """Return the other candidates of the column that contain its values, and the number of all such keys."""
     evidence = subject.evidence
     fits = [each for each in subject.child.candidates if each.check and each.check.violations <= FIT_TOLERANCE]
     others = [each for each in fits if each is not evidence and each.values is not None]
     names = [f"`{column_name(each.parent, each.parent_columns)}`" for each in others]
     own = any(each is evidence for each in fits)
-    count = max(len(names), round(2 ** subject.feature("rivals")) - 1 - own)
+    return names, max(len(names), round(2 ** subject.feature("rivals")) - 1 - own)
+
+
+def _rivals(subject: Subject) -> Statement:
+    """Return which other keys contain the values, whatever the other columns with this name contain."""
+    names, count = _matching_keys(subject)
     if not count:
         return Statement("values", Bearing.FOR, "The values match no other candidate key.")
     text = f"The values also match at least {plural(count, 'other key')}{_named_of(names, count)}."
-    if evidence.rivals:
+    if subject.evidence.rivals:
         return Statement("values", Bearing.AGAINST, text)
     # A name that many tables have: the ranker only counts keys that contain as many of the columns with the name.
     text += f" {'It contains' if count == 1 else 'They contain'} the values of fewer columns with this name."
@@ -371,7 +376,7 @@ def _covered(subject: Subject) -> str:
     if _spans_range(subject):
         about = "" if evidence.key_complete else "about "
         text += f" and span {about}{share(min(1.0, subject.feature('span')), 1)} of the key range"
-    return f"{text}; all rows may match more" if coverage.precision is Precision.LOWER_BOUND else text
+    return text if subject.child.complete or coverage.hits >= coverage.keys else f"{text}; all rows may match more"
 
 
 def _spans_range(subject: Subject) -> bool:
@@ -611,13 +616,17 @@ class Change(Record):
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What the evidence says. `steps`: the score after each kind of evidence. `doubts`: why a person has to decide."""
+    """What the evidence says. `steps`: the score after each kind of evidence. `doubts`: why a person has to decide.
+
+    `has_unlikely_rivals`: whether keys contain the values that are not among the runners-up because of their names.
+    """
 
     statements: tuple[Statement, ...] = ()
     steps: tuple[Step, ...] = ()
     runners_up: tuple[RunnerUp, ...] = ()
     changes: tuple[Change, ...] = ()
     doubts: tuple[str, ...] = ()
+    has_unlikely_rivals: bool = False
 
 
 LARGE_EFFECT: Final = 0.1
@@ -629,7 +638,10 @@ def explain(subject: Subject) -> Explained:
     evidence = subject.evidence
     doubts = tuple(DOUBT_TEXTS[each] for each in doubts_of(evidence))
     found = Explained(statements(subject), runners_up=_runners_up(subject), doubts=doubts)
-    if not evidence.features:
+    if evidence.features:
+        names, count = _matching_keys(subject)
+        found = replace(found, has_unlikely_rivals=count > len(names))
+    else:
         return replace(found, changes=tuple(_orphan_change(subject, None)))
     scorer = Scorer(evidence, subject.child.thresholds, load_ranker())
     if not scorer.is_current:

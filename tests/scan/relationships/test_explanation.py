@@ -432,7 +432,10 @@ def test_what_was_sampled_or_looked_up_is_not_stated_as_exact(found: Answer) -> 
     ) in shown
     looked_up = replace(now.evidence, values=replace(values, distinct=60, hits=30, exact=False))
     shown = texts(explain(replace(now, child=sampled, evidence=looked_up)), Bearing.NEUTRAL)
-    assert "183 distinct values. They match about 30.5% of the 300 keys." in shown
+    assert "183 distinct values. They match about 30.5% of the 300 keys; all rows may match more." in shown
+    everything = replace(now.evidence, key_rows=183, key_distinct=183)
+    shown = texts(explain(replace(now, child=sampled, evidence=everything)), Bearing.NEUTRAL)
+    assert "They match 100% of the 183 keys. " in shown
     estimated = replace(now.evidence, key_complete=False, key_rows=1000)
     shown = texts(explain(replace(now, evidence=estimated)), Bearing.NEUTRAL)
     assert "The column has 183 distinct values. They match about 18.3% of the 1,000 keys." in shown
@@ -690,6 +693,12 @@ def test_all_keys_that_contain_the_values_are_counted(found: Answer, rivals: int
     explained = explain(replace(now, evidence=evidence, child=replace(now.child, candidates=(evidence,))))
     assert shown in [each.text for each in explained.statements if each.bearing is bearing]
     assert "match no other candidate key" not in texts(explained, Bearing.FOR)
+    assert explained.has_unlikely_rivals
+    features[FEATURES.index("rivals")] = 1.0  # the key itself
+    alone = replace(now.evidence, features=tuple(features), rivals=0)
+    explained = explain(replace(now, evidence=alone, child=replace(now.child, candidates=(alone,))))
+    assert not explained.has_unlikely_rivals
+    assert "match no other candidate key" in texts(explained, Bearing.FOR)
 
 
 @pytest.mark.parametrize(("lineage", "status"), [(None, Status.ACCEPTED), ("`b` is built from `a`.", Status.REVIEW)])
