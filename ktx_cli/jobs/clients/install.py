@@ -137,7 +137,7 @@ def _value(edits: _Edits, target: Target, scope: Scope, options: Sequence[str]) 
             raise UsageError(message, hint="omit --http, or add the URL as a connector in its settings")
         return http_entry(client, wanted.address)
     installed = installed_program(where.environ)
-    if client.filters and client.form != "codex" and wanted.variables:
+    if client.filters and not client.names_variables and wanted.variables:
         named = listing(sorted(wanted.variables))
         says = f"{target} does not pass your shell's variables to servers, but ktx.yaml refers to {named}"
         hint = "use file:PATH or keyring:NAME for those secrets in ktx.yaml"

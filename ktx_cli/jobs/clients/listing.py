@@ -168,6 +168,10 @@ def _has_files(target: Target, scope: Scope, where: Where) -> bool:
     shared = [where.project]
     try:
         paths = where.configs(place)
+        if place.signs:
+            return any(
+                os.path.lexists(path) for path in (*paths, *(where.folder(place.base) / each for each in place.signs))
+            )
     except KtxError:  # no home folder
         return False
     with contextlib.suppress(KtxError):

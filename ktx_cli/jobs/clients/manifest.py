@@ -208,21 +208,38 @@ def stdio_entry(
     args = [*at, *_SERVE, *options]
     if client.form == "opencode":
         return {"type": "local", "command": [program, *args]}
-    started = {"command": program, "args": args}
+    started: dict[str, Any] = {"command": program, "args": args}
     if client.form == "codex":
         return {**started, **({"env_vars": sorted(variables)} if variables else {})}
-    return started if client.form == "plain" else {"type": "stdio", **started}
+    if client.names_variables and client.reference and variables:
+        started["env"] = {name: client.reference.format(name=name) for name in sorted(variables)}
+    if client.form == "copilot":
+        return {"type": "stdio", **started, "tools": ["*"]}
+    return {"type": "stdio", **started} if client.form in ("typed", "cursor") else started
+
+
+_URL_KEYS: Final = {"gemini": "httpUrl", "windsurf": "serverUrl"}
+_REMOTE_TYPES: Final = {"plain": "http", "typed": "http", "copilot": "http", "opencode": "remote"}
 
 
 def http_entry(client: Client, address: Address) -> dict[str, Any]:
-    """Return the entry for a running server; it contains only a reference to the token."""
-    if client.form == "codex":
-        return {"url": address.url, **({"bearer_token_env_var": address.token} if address.token else {})}
-    bearer = f"Bearer {client.reference.format(name=address.token)}"
-    reached = {"url": address.url, **({"headers": {"Authorization": bearer}} if address.token else {})}
-    if client.form == "cursor":
-        return reached
-    return {"type": "remote" if client.form == "opencode" else "http", **reached}
+    """Return the entry for a running server; it contains only a reference to the token.
+
+    Raises `UsageError` for a server with a token if the client cannot refer to variables.
+    """
+    reached: dict[str, Any] = {_URL_KEYS.get(client.form, "url"): address.url}
+    if client.form in _REMOTE_TYPES:
+        reached = {"type": _REMOTE_TYPES[client.form], **reached}
+    if address.token is not None and client.form == "codex":
+        reached["bearer_token_env_var"] = address.token
+    elif address.token is not None:
+        if client.reference is None:
+            message = (
+                f"{client.title} does not read variables in its configuration, so the token would be written there"
+            )
+            raise UsageError(message, hint="omit --http, so that the client starts the server itself")
+        reached["headers"] = {"Authorization": f"Bearer {client.reference.format(name=address.token)}"}
+    return {**reached, "tools": ["*"]} if client.form == "copilot" else reached
 
 
 def words_of(entry: Any) -> list[str]:
@@ -270,7 +287,8 @@ def _values_in(entry: Any, option: str) -> list[str]:
 
 def is_address(entry: Any) -> bool:
     """Return whether an entry has the form of an entry for a running server."""
-    return isinstance(entry, Mapping) and isinstance(entry.get("url"), str) and not words_of(entry)
+    keys = ("url", *_URL_KEYS.values())
+    return isinstance(entry, Mapping) and any(isinstance(entry.get(key), str) for key in keys) and not words_of(entry)
 
 
 def folder_of(entry: Any) -> Path | None:

@@ -22,6 +22,12 @@ class Target(StrEnum):
     CURSOR = "cursor"
     OPENCODE = "opencode"
     VSCODE = "vscode"
+    GEMINI_CLI = "gemini-cli"
+    COPILOT_CLI = "copilot-cli"
+    COPILOT_JETBRAINS = "copilot-jetbrains"
+    JUNIE = "junie"
+    WINDSURF = "windsurf"
+    ZED = "zed"
     UNIVERSAL = "universal"
 
 
@@ -39,8 +45,20 @@ class Profile(StrEnum):
     ADMIN = "admin"
 
 
-Form = Literal["plain", "typed", "cursor", "opencode", "codex"]
-Folder = Literal["project", "home", "claude", "claude_skills", "codex", "xdg", "application"]
+Form = Literal["plain", "typed", "cursor", "opencode", "codex", "gemini", "copilot", "untyped", "windsurf"]
+Folder = Literal[
+    "project",
+    "home",
+    "claude",
+    "claude_skills",
+    "codex",
+    "xdg",
+    "application",
+    "gemini",
+    "copilot",
+    "local_application",
+    "zed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,7 @@ class ClientPlace:
 
     `files`: its configuration, the first that exists, else the first (() for none). `container`: the key of its
     servers. `skills`: the folder of skills, None if it reads none from files. `rules`: they are Cursor's rules.
+    `signs`: files and folders that only this client uses; () is the folder of its configuration.
     """
 
     base: Folder
@@ -56,6 +75,7 @@ class ClientPlace:
     container: tuple[str, ...] = ("mcpServers",)
     skills: tuple[Folder, str] | None = None
     rules: bool = False
+    signs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +85,9 @@ class Client:
     `title`, `programs`: its display name, and its programs.
 
     `workspace`: the placeholder for the project folder in arguments; without one, the client starts servers in its own
-    working folder, and ktx finds the project from there. `reference`: how it refers to the value of a variable.
-    `toml`: its file is TOML. `http`: it supports running servers. `filters`: it only passes a few of its own variables
-    to servers.
+    working folder, and ktx finds the project from there. `reference`: how it refers to the value of a variable, None
+    if it cannot. `toml`: its file is TOML. `http`: it supports running servers. `filters`: it only passes a few of its
+    own variables to servers, and `names_variables`: those that its entry names.
     """
 
     title: str
@@ -75,10 +95,11 @@ class Client:
     places: Mapping[Scope, ClientPlace]
     programs: tuple[str, ...] = ()
     workspace: str | None = None
-    reference: str = "${{{name}}}"
+    reference: str | None = "${{{name}}}"
     toml: bool = False
     http: bool = True
     filters: bool = False
+    names_variables: bool = False
 
 
 _AGENTS: Final = ".agents/skills"
@@ -110,6 +131,7 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         programs=("codex",),
         toml=True,
         filters=True,
+        names_variables=True,
     ),
     Target.CURSOR: Client(
         "Cursor",
@@ -147,6 +169,81 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         workspace="${workspaceFolder}",
         reference="${{env:{name}}}",
     ),
+    Target.GEMINI_CLI: Client(
+        "Gemini CLI",
+        "gemini",
+        {
+            Scope.PROJECT: ClientPlace("project", (".gemini/settings.json",), skills=("project", _AGENTS)),
+            Scope.USER: ClientPlace("gemini", (".gemini/settings.json",), skills=("home", _AGENTS)),
+        },
+        programs=("gemini",),
+        filters=True,  # it hides variables whose names or values look like secrets
+        names_variables=True,
+    ),
+    Target.COPILOT_CLI: Client(
+        "GitHub Copilot CLI",
+        "copilot",
+        {
+            # It also reads `.mcp.json`, but there, the entry would collide with that of Claude Code.
+            Scope.PROJECT: ClientPlace(
+                "project",
+                (".github/mcp.json",),
+                skills=("project", _AGENTS),
+                signs=(".github/copilot-instructions.md", ".github/copilot"),
+            ),
+            Scope.USER: ClientPlace("copilot", ("mcp-config.json",), skills=("home", _AGENTS)),
+        },
+        programs=("copilot",),
+        filters=True,
+        names_variables=True,
+    ),
+    Target.COPILOT_JETBRAINS: Client(
+        "GitHub Copilot for JetBrains IDEs",
+        "untyped",
+        {
+            Scope.USER: ClientPlace(
+                "local_application", ("github-copilot/intellij/mcp.json",), ("servers",), ("home", _AGENTS)
+            )
+        },
+        reference=None,
+    ),
+    Target.JUNIE: Client(
+        "Junie",
+        "untyped",
+        {
+            Scope.PROJECT: ClientPlace(
+                "project", (".junie/mcp/mcp.json",), skills=("project", ".junie/skills"), signs=(".junie",)
+            ),
+            Scope.USER: ClientPlace(
+                "home", (".junie/mcp/mcp.json",), skills=("home", ".junie/skills"), signs=(".junie",)
+            ),
+        },
+        programs=("junie",),
+        reference=None,
+    ),
+    Target.WINDSURF: Client(
+        "Windsurf",
+        "windsurf",
+        {
+            Scope.USER: ClientPlace(
+                "home", (".codeium/windsurf/mcp_config.json",), skills=("home", ".codeium/windsurf/skills")
+            )
+        },
+        programs=("windsurf",),
+        reference="${{env:{name}}}",
+    ),
+    Target.ZED: Client(
+        "Zed",
+        "untyped",
+        {
+            Scope.PROJECT: ClientPlace(
+                "project", (".zed/settings.json",), ("context_servers",), skills=("project", _AGENTS)
+            ),
+            Scope.USER: ClientPlace("zed", ("settings.json",), ("context_servers",), skills=("home", _AGENTS)),
+        },
+        programs=("zed", "zeditor"),
+        reference=None,
+    ),
     Target.UNIVERSAL: Client(
         "any other client: skills, and an entry to paste",
         "plain",
@@ -177,6 +274,12 @@ class Where:
             return self._named("CLAUDE_CONFIG_DIR") or self.home / ".claude"
         if base == "codex":
             return self._named("CODEX_HOME") or self.home / ".codex"
+        if base == "copilot":
+            return self._named("COPILOT_HOME") or self.home / ".copilot"
+        if base == "gemini":
+            return self._named("GEMINI_CLI_HOME") or self.home
+        if base in ("zed", "local_application"):
+            return self._outside_of_application_support(base)
         if base == "xdg" or (base == "application" and self.platform not in ("darwin", "win32")):
             return self._named("XDG_CONFIG_HOME") or self.home / ".config"
         if base == "application" and self.platform == "darwin":
@@ -184,6 +287,15 @@ class Where:
         if base == "application":
             return self._named("APPDATA") or self.home / "AppData" / "Roaming"
         return self.home
+
+    def _outside_of_application_support(self, base: Folder) -> Path:
+        """Return the base folder of a client that uses `~/.config` on macOS as well."""
+        if self.platform == "win32" and base == "local_application":
+            return self._named("LOCALAPPDATA") or self.home / "AppData" / "Local"
+        if self.platform == "win32":
+            return self.folder("application") / "Zed"
+        config = self.home / ".config" if self.platform == "darwin" else self.folder("xdg")
+        return config / "zed" if base == "zed" else config
 
     @property
     def home(self) -> Path:

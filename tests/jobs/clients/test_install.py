@@ -156,6 +156,13 @@ def test_the_entries_of_every_client(world: World) -> None:
         "mcp": {"ktx": {"type": "local", "command": [str(world.ktx), *at]}}
     }
     assert data(config / "Code/User/mcp.json") == {"servers": {"ktx": typed}}
+    plain = {"command": str(world.ktx), "args": at}
+    assert data(world.home / ".gemini/settings.json") == {"mcpServers": {"ktx": plain}}
+    assert data(world.home / ".copilot/mcp-config.json") == {"mcpServers": {"ktx": {**typed, "tools": ["*"]}}}
+    assert data(config / "github-copilot/intellij/mcp.json") == {"servers": {"ktx": plain}}
+    assert data(world.home / ".junie/mcp/mcp.json") == {"mcpServers": {"ktx": plain}}
+    assert data(world.home / ".codeium/windsurf/mcp_config.json") == {"mcpServers": {"ktx": plain}}
+    assert data(config / "zed/settings.json") == {"context_servers": {"ktx": plain}}
     open_folder = ["--project-dir", "${workspaceFolder}", "mcp", "stdio"]
     serve = ["mcp", "stdio"]
     assert data(shop / ".mcp.json")["mcpServers"]["ktx"] == {"type": "stdio", "command": "ktx", "args": serve}
@@ -163,6 +170,11 @@ def test_the_entries_of_every_client(world: World) -> None:
     assert data(shop / ".cursor/mcp.json")["mcpServers"]["ktx"]["args"] == open_folder
     assert data(shop / ".vscode/mcp.json")["servers"]["ktx"]["args"] == open_folder
     assert data(shop / "opencode.json")["mcp"]["ktx"]["command"] == ["ktx", *serve]
+    started = {"command": "ktx", "args": serve}
+    assert data(shop / ".gemini/settings.json")["mcpServers"]["ktx"] == started
+    assert data(shop / ".junie/mcp/mcp.json")["mcpServers"]["ktx"] == started
+    assert data(shop / ".zed/settings.json")["context_servers"]["ktx"] == started
+    assert data(shop / ".github/mcp.json")["mcpServers"]["ktx"] == {"type": "stdio", **started, "tools": ["*"]}
 
 
 def test_an_entry_starts_its_server_with_attributes_until_others_are_asked_for(world: World) -> None:
@@ -226,7 +238,8 @@ URL = "https://ktx.example.com/mcp"
 
 def test_a_token_is_only_ever_referred_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.environ["KTX_MCP_TOKEN"] = SECRET
-    targets = [target for target, scope in PLACES if scope is Scope.PROJECT]
+    targets = [target for target, scope in PLACES if scope is Scope.PROJECT and CLIENTS[target].reference]
+    assert len(targets) == 8
     world.install(*targets, address=Address.parse(URL, None))
     shop = world.project()
     bearer = {"Authorization": "Bearer ${KTX_MCP_TOKEN}"}
@@ -240,7 +253,30 @@ def test_a_token_is_only_ever_referred_to(world: World, monkeypatch: pytest.Monk
     assert data(shop / ".codex/config.toml")["mcp_servers"]["ktx"] == {
         "url": URL, "bearer_token_env_var": "KTX_MCP_TOKEN",
     }  # fmt: skip
+    assert data(shop / ".gemini/settings.json")["mcpServers"]["ktx"] == {"httpUrl": URL, "headers": bearer}
+    assert data(shop / ".github/mcp.json")["mcpServers"]["ktx"] == {
+        "type": "http", "url": URL, "headers": bearer, "tools": ["*"],
+    }  # fmt: skip
+    world.install(Target.WINDSURF, address=Address.parse(URL, None))
+    assert data(world.home / ".codeium/windsurf/mcp_config.json")["mcpServers"]["ktx"] == {
+        "serverUrl": URL, "headers": elsewhere,
+    }  # fmt: skip
     assert all(SECRET.encode() not in content for content in world.everything().values())
+
+
+@pytest.mark.parametrize("target", [Target.COPILOT_JETBRAINS, Target.JUNIE, Target.ZED])
+def test_a_client_that_reads_no_variables_gets_no_token(world: World, target: Target) -> None:
+    before = world.everything()
+    with pytest.raises(UsageError, match="does not read variables in its configuration") as caught:
+        world.install(target, address=Address.parse(URL, None))
+    assert caught.value.hint
+    assert world.everything() == before
+    world.install(target, address=Address.parse("http://127.0.0.1:7878/mcp", None))
+    path = world.where().config(next(iter(CLIENTS[target].places.values())))
+    assert path is not None
+    assert next(iter(data(path).values()))["ktx"] == {"url": "http://127.0.0.1:7878/mcp"}
+    assert world.uninstall().error is None
+    assert world.everything() == before
 
 
 def test_a_server_of_this_machine_asks_for_no_token(world: World) -> None:
@@ -561,6 +597,18 @@ def test_the_layout_of_opencodes_second_version(world: World, write: Write) -> N
     assert path.read_bytes() == before
 
 
+def test_the_settings_of_zed_keep_their_comments(world: World, write: Write) -> None:
+    path = world.home / ".config/zed/settings.json"
+    text = '// Zed settings\r\n//\r\n// See the documentation.\r\n{\r\n    "vim_mode": true, // yes\r\n}\r\n'
+    before = write(path, text)
+    world.install(Target.ZED, scope=Scope.USER)
+    assert path.read_bytes().startswith(before.removesuffix(b"}\r\n"))
+    assert b"\n" not in path.read_bytes().replace(b"\r\n", b"")
+    assert data(path)["context_servers"]["ktx"]["command"] == str(world.ktx)
+    world.uninstall()
+    assert path.read_bytes() == before
+
+
 def test_a_file_changed_while_ktx_was_at_work(world: World, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = configured(world, Target.CURSOR, Scope.PROJECT, write)
     put = staging._put
@@ -666,6 +714,10 @@ def test_a_client_that_hands_on_no_variables(world: World) -> None:
     world.install(Target.CODEX, variables=variables)
     entry = data(world.project() / ".codex/config.toml")["mcp_servers"]["ktx"]
     assert entry["env_vars"] == ["API_KEY", "WAREHOUSE_URL"]
+    assert list(world.install(Target.GEMINI_CLI, Target.COPILOT_CLI, variables=variables).warnings) == []
+    for name in (".gemini/settings.json", ".github/mcp.json"):
+        env = data(world.project() / name)["mcpServers"]["ktx"]["env"]
+        assert env == {"API_KEY": "${API_KEY}", "WAREHOUSE_URL": "${WAREHOUSE_URL}"}
 
 
 def test_the_program_is_found_again_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -701,6 +753,57 @@ def test_where_clients_look(platform: str, environ: dict[str, str], desktop: str
     assert config(Target.CLAUDE_DESKTOP) == home / desktop / "claude_desktop_config.json"
     assert config(Target.VSCODE) == home / code / "mcp.json"
     assert config(Target.CODEX) == home / codex / "config.toml"
+
+
+@pytest.mark.table(
+    ("platform", "environ", "jetbrains", "zed", "copilot", "gemini"),
+    [
+        ("linux", {}, ".config/github-copilot", ".config/zed", ".copilot", ".gemini"),
+        ("darwin", {}, ".config/github-copilot", ".config/zed", ".copilot", ".gemini"),
+        ("win32", {}, "AppData/Local/github-copilot", "AppData/Roaming/Zed", ".copilot", ".gemini"),
+        (
+            "win32",
+            {"LOCALAPPDATA": "/home/u/Local", "APPDATA": "/home/u/Roaming"},
+            "Local/github-copilot",
+            "Roaming/Zed",
+            ".copilot",
+            ".gemini",
+        ),
+        (
+            "linux",
+            {"XDG_CONFIG_HOME": "/home/u/c", "COPILOT_HOME": "/home/u/cp", "GEMINI_CLI_HOME": "/home/u/g"},
+            "c/github-copilot",
+            "c/zed",
+            "cp",
+            "g/.gemini",
+        ),
+    ],
+)
+def test_where_later_clients_look(
+    platform: str, environ: dict[str, str], jetbrains: str, zed: str, copilot: str, gemini: str
+) -> None:
+    where, home = Where(Path("/p"), {"HOME": "/home/u", **environ}, platform), Path("/home/u")
+    found = {
+        target: where.config(CLIENTS[target].places[Scope.USER])
+        for target in (Target.COPILOT_JETBRAINS, Target.ZED, Target.COPILOT_CLI, Target.GEMINI_CLI)
+    }
+    assert found == {
+        Target.COPILOT_JETBRAINS: home / jetbrains / "intellij/mcp.json",
+        Target.ZED: home / zed / "settings.json",
+        Target.COPILOT_CLI: home / copilot / "mcp-config.json",
+        Target.GEMINI_CLI: home / gemini / "settings.json",
+    }
+
+
+def test_claude_code_and_copilot_in_one_project(world: World) -> None:
+    """Copilot CLI reads the file of Claude Code as well, so their entries have one name in two files."""
+    before = world.everything()
+    assert world.install(Target.CLAUDE_CODE, Target.COPILOT_CLI).error is None
+    assert [each.action for each in world.install(Target.COPILOT_CLI, Target.CLAUDE_CODE).outcomes] == ["unchanged"] * 2
+    assert world.uninstall(Target.CLAUDE_CODE).error is None
+    assert set(data(world.project() / ".github/mcp.json")["mcpServers"]) == {"ktx"}
+    world.uninstall()
+    assert world.everything() == before
 
 
 def test_a_configuration_folder_of_claude_code(world: World) -> None:

@@ -26,6 +26,23 @@ from ktx_cli.project.layout import Layout
         (("codex", "claude", "code"), (), ["claude-code", "codex", "vscode"]),
         (("claude",), ("home/.claude.json", "home/.config/Claude/x"), ["claude-code", "claude-desktop"]),
         (("claude",), ("project/.cursor/mcp.json", "home/.codex/x"), ["cursor", "claude-code", "codex"]),
+        (
+            ("gemini", "copilot", "junie", "windsurf", "zeditor"),
+            (),
+            ["gemini-cli", "copilot-cli", "junie", "windsurf", "zed"],
+        ),
+        ((), ("home/.gemini/settings.json",), ["gemini-cli"]),
+        ((), ("home/.copilot/config.json",), ["copilot-cli"]),
+        ((), ("project/.github/workflows/ci.yml",), []),
+        ((), ("project/.github/copilot-instructions.md",), ["copilot-cli"]),
+        ((), ("project/.github/mcp.json",), ["copilot-cli"]),
+        ((), ("home/.config/github-copilot/intellij/x",), ["copilot-jetbrains"]),
+        ((), ("project/.junie/guidelines.md",), ["junie"]),
+        ((), ("home/.junie/x",), ["junie"]),
+        ((), ("home/.codeium/windsurf/x",), ["windsurf"]),
+        ((), ("home/.codeium/x",), []),
+        ((), ("project/.zed/settings.json",), ["zed"]),
+        ((), ("home/.config/zed/settings.json",), ["zed"]),
     ],
 )
 def test_what_seems_to_be_here(
