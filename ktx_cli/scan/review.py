@@ -515,18 +515,24 @@ def find_join(entry: Entry, wanted: GeneratedJoin) -> Mapping[str, Any] | None:
 
 
 def relationships_named(word: str, relationships: Iterable[ReviewedRelationship]) -> list[ReviewedRelationship]:
-    """Return the relationships that an argument names: by full name, ignoring blanks, or the part before the arrow."""
+    """Return the relationships that an argument names: by full name, ignoring blanks, or the part before the arrow.
+
+    If there are none, quotes are ignored too.
+    """
     known = list(relationships)
-    squeezed = _squeezed(word)
-    return (
-        [each for each in known if each.name == word]
-        or [each for each in known if _squeezed(each.name) == squeezed]
-        or [each for each in known if _squeezed(each.name).partition(ARROW)[0] == squeezed]
-    )
+    found = [each for each in known if each.name == word]
+    for plain in (_squeezed, _unquoted):
+        found = found or [each for each in known if plain(each.name) == plain(word)]
+        found = found or [each for each in known if plain(each.name).partition(ARROW)[0] == plain(word)]
+    return found
 
 
 def _squeezed(name: str) -> str:
     return "".join(name.split())
+
+
+def _unquoted(name: str) -> str:
+    return _squeezed(name).replace('"', "")
 
 
 Joins = list[dict[str, Any]]

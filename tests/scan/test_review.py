@@ -180,6 +180,7 @@ def test_two_relationships_never_share_a_name(relationships: list[Relationship])
     assert relationship_name(relationships[0], names) != relationship_name(relationships[1], names)
 
 
+QUOTED = inferred("Order Lines.order id", "orders.id", Status.REVIEW)
 OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner_type", "customer"))
 
 
@@ -193,13 +194,16 @@ OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner
         ("notes.owner_id", [OTHER_NOTE, NOTE]),
         ("notes.owner_id->orders.id when owner_type=order", [NOTE]),
         ("notes.owner_id->orders.id", []),
+        ('"orders"."customer_id"', [SURE]),
+        ("Order Lines.order id", [QUOTED]),
+        ('"Order Lines"."order id" -> orders.id', [QUOTED]),
         ("orders.customer", []),
         ("customers.id", []),
         ("", []),
     ],
 )
 def test_a_word_names_relationships(word: str, found: list[Relationship]) -> None:
-    relationships = review_of(tree(relationships=(*RECORDED[:-1], OTHER_NOTE, NOTE))).relationships
+    relationships = review_of(tree(relationships=(*RECORDED[:-1], OTHER_NOTE, NOTE, QUOTED))).relationships
     assert [each.relationship for each in relationships_named(word, relationships)] == found
 
 
