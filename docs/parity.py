@@ -24,8 +24,9 @@ TOP = """\
 
 # Backend parity
 
-A Messages API on loopback plays scripted conversations, and each conversation runs on every backend through its real
-client: the `anthropic` SDK, the claude-agent-sdk with its bundled `claude`, and `claude --print`.
+A server on loopback plays scripted conversations in the API of each backend: Messages, Responses, Chat Completions.
+Each conversation runs on every backend through its real client: the `anthropic` and `openai` SDKs, the claude-agent-sdk
+with its bundled `claude`, and `claude --print`.
 `tests/llm/test_parity.py` asserts every value below on every backend. `ktx_cli/testing/runtime_cases.py` contains the
 cases, which any backend can run. `make parity` runs them again, and prints the path and version of each program and the
 number of requests that the server received.

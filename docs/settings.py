@@ -150,6 +150,7 @@ BLOCK_FROM: Final = 3
 """Entries from which a mapping is written line by line."""
 
 _API_MODELS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-4-5"}
+_OPENAI_MODELS: Final = {"default": "gpt-6.2-sol", "triage": "gpt-6-luna"}
 
 _HEADER = """\
 # Every setting of ktx.yaml once, with its meaning and an example or its default. Written by `make docs`.
@@ -182,12 +183,16 @@ def llm_blocks() -> dict[str, str]:
             {"base_url": "https://gateway.example.com", "api_key": "env:GATEWAY_API_KEY", "auth": "bearer"},
             {"default": "qwen3:8b"},
         ),
+        "openai": _llm("openai", {"api_key": "env:OPENAI_API_KEY"}, _OPENAI_MODELS),
+        "openai-compatible": _llm(
+            "openai-compatible", {"base_url": "http://127.0.0.1:11434/v1"}, {"default": "qwen3:8b"}
+        ),
         "none": _llm("none", {}, {}),
     }
 
 
 def _llm(backend: str, access: Mapping[str, str], models: Mapping[str, str]) -> str:
-    provider = {"backend": backend, **({backend: dict(access)} if access else {})}
+    provider = {"backend": backend, **({backend.replace("-", "_"): dict(access)} if access else {})}
     return yaml.dump({"llm": {"provider": provider, **({"models": dict(models)} if models else {})}})
 
 

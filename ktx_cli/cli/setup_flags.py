@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses import ConnectionTest
 
 
-BACKENDS: Final = "none, anthropic, vertex, gateway, claude-code or claude-cli"
+BACKENDS: Final = "none, anthropic, vertex, gateway, openai, openai-compatible, claude-code or claude-cli"
 LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
 BUILD, HOW = "Build and agents", "Run"
 
@@ -43,6 +43,7 @@ PROVIDER_FLAGS: Final = {
     "--llm-location": "location",
     "--llm-project": "project",
     "--llm-auth": "auth",
+    "--llm-api": "api",
 }
 """Flag -> the key of the backend's provider that it sets."""
 
@@ -63,8 +64,9 @@ _OPTIONS: Final[dict[str, Any]] = {
     "llm_model": _text("--llm-model", "Default model.", LLM),
     "llm_role": _text("--llm-role", "Model of a role. Can be repeated.", LLM, several=True, metavar="ROLE=MODEL"),
     "llm_api_key": _text("--llm-api-key", "API key. Prefer env:NAME or file:PATH to plaintext.", LLM),
-    "llm_base_url": _text("--llm-base-url", "Base URL of the API. Required for a gateway.", LLM),
-    "llm_auth": _text("--llm-auth", "How to send the key to a gateway: key or bearer.", LLM),
+    "llm_base_url": _text("--llm-base-url", "Base URL of the API. Required for openai-compatible.", LLM),
+    "llm_auth": _text("--llm-auth", "How to send the key to a gateway or a server: key or bearer.", LLM),
+    "llm_api": _text("--llm-api", "API of an openai-compatible server: chat or responses. Defaults to chat.", LLM),
     "llm_location": _text("--llm-location", "Region of the vertex backend.", LLM),
     "llm_project": _text("--llm-project", "Google Cloud project of the vertex backend.", LLM),
     "descriptions": _text("--descriptions", "How to describe tables: none, deterministic or llm.", LLM),

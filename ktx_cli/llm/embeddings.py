@@ -338,7 +338,7 @@ class Endpoint:
             raise self._error("execution", "the answer is not JSON") from error
 
     def _refused(self, response: httpx2.Response) -> LlmError:
-        from ktx_cli.llm.backends.anthropic_api.backend import retry_after
+        from ktx_cli.llm.governor import retry_after
 
         status = response.status_code
         code = _CODES.get(status) or ("rate_limit" if status == 429 else "overloaded" if status >= 500 else "execution")

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import email.utils
+import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
@@ -50,6 +52,30 @@ class RateSignal:
     utilization: float | None = None
     retry_after: float | None = None
     resets_at: float | None = None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait, from a response's `retry-after-ms` or `retry-after` (in seconds or as a date)."""
+    milliseconds = header_number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = header_number(value)
+    if seconds is not None or not value:
+        return seconds
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def header_number(text: str | None) -> float | None:
+    """Return the number in a header, at least 0; None if there is none."""
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        return None
+    return max(0.0, number) if number is not None and math.isfinite(number) else None
 
 
 class Governor:

@@ -105,6 +105,8 @@ _KINDS: Final[Mapping[str, str]] = {
     "anthropic": f"{_BACKENDS}.anthropic_api:ANTHROPIC",
     "vertex": f"{_BACKENDS}.anthropic_api:VERTEX",
     "gateway": f"{_BACKENDS}.anthropic_api:GATEWAY",
+    "openai": f"{_BACKENDS}.openai_api:OPENAI",
+    "openai-compatible": f"{_BACKENDS}.openai_api:OPENAI_COMPATIBLE",
 }
 """The backends, in the order in which setup offers them."""
 

@@ -15,6 +15,9 @@ from ktx_cli.llm.types import Output
 WRAPPED: Final = "value"
 """The one property of the object around an answer that is not an object."""
 
+ANSWER_TOOL: Final = "give_answer"
+"""The tool that returns an object if the response format cannot."""
+
 _SCHEMAS: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakKeyDictionary()
 """Schemas by class: pydantic takes a millisecond or more for each, and a loop needs twenty per turn."""
 
@@ -270,3 +273,66 @@ def _same_value(schema: Mapping[str, Any], lookup: Lookup) -> list[Any]:
     several = [part for word in ("allOf", "anyOf", "oneOf") for part in schema.get(word, ())]
     dependent = schema.get("dependentSchemas", {}).values()
     return [*several, *dependent, *(schema[word] for word in IN_PLACE if word in schema), *_referred(schema, lookup)]
+
+
+TYPE_KEYS: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "enum", "const"})
+"""Keywords that define the allowed values."""
+
+VARIANT_KEYS: Final = ("anyOf", "oneOf", "allOf")
+LOSSY_KEYS: Final = frozenset(
+    {"patternProperties", "prefixItems", "not", "if", "then", "else", "contains", "dependentSchemas", "propertyNames"}
+)
+"""Keywords that the response format does not support."""
+
+DEFINITION: Final = "#/$defs/"
+
+
+def is_lossless(schema: Mapping[str, Any]) -> bool:
+    """Return whether the response format supports a schema: no free-form maps, tuples, recursion or untyped values."""
+    definitions = schema.get("$defs", {})
+    return all(_is_carried(one) for one in (schema, *definitions.values())) and not _is_recursive(definitions)
+
+
+def _is_carried(schema: Any) -> bool:
+    if not isinstance(schema, Mapping) or TYPE_KEYS.isdisjoint(schema) or not LOSSY_KEYS.isdisjoint(schema):
+        return False
+    kind, properties = schema.get("type"), schema.get("properties", {})
+    if kind is not None and not isinstance(kind, str):
+        return False
+    if kind == "object" and (not properties or schema.get("additionalProperties", False) is not False):
+        return False
+    if kind == "array" and "items" not in schema:
+        return False
+    variants = [one for key in VARIANT_KEYS for one in schema.get(key, ())]
+    if (variants and properties) or not str(schema.get("$ref", DEFINITION)).startswith(DEFINITION):
+        return False
+    values = [*schema.get("enum", ()), schema.get("const")]
+    if not all(value is None or isinstance(value, str | int | float) for value in values):
+        return False
+    items = [schema["items"]] if "items" in schema else []
+    return all(_is_carried(one) for one in (*properties.values(), *items, *variants))
+
+
+def _is_recursive(definitions: Mapping[str, Any]) -> bool:
+    """Return whether a definition refers to itself."""
+    leads_to = {name: _references(schema) for name, schema in definitions.items()}
+    for name in definitions:
+        seen: set[str] = set()
+        ahead = list(leads_to[name])
+        while ahead:
+            one = ahead.pop()
+            if one == name:
+                return True
+            if one not in seen:
+                seen.add(one)
+                ahead += leads_to.get(one, ())
+    return False
+
+
+def _references(schema: Any) -> set[str]:
+    if isinstance(schema, list):
+        return {name for item in schema for name in _references(item)}
+    if not isinstance(schema, Mapping):
+        return set()
+    own = {str(schema["$ref"]).removeprefix(DEFINITION)} if "$ref" in schema else set()
+    return own | {name for value in schema.values() for name in _references(value)}

@@ -221,7 +221,7 @@ def secret_references(config: KtxConfig, backend: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
-    """The location of a backend's Messages API. `base_url`: None for the provider's own."""
+    """The location of a backend's API. `base_url`: None for the provider's own."""
 
     base_url: str | None
     location: str = ""
@@ -236,18 +236,22 @@ def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, enviro
     provider, vertex = config.llm.provider, config.llm.provider.vertex
 
     def resolved(key: str, value: str | None) -> str | None:
-        where = f"llm.provider.{backend}.{key}"
+        where = f"llm.provider.{backend.replace('-', '_')}.{key}"
         if not value:
             return None
         found = resolve_plain(value, project_dir=project_dir, environ=environ, where=where).strip()
         return _address(found, backend, where) if key == "base_url" else _name(found, where)
 
-    if backend == "gateway":
-        return ApiAddress(resolved("base_url", provider.gateway.base_url))
     if backend == "vertex" and vertex is not None:
         location, project = resolved("location", vertex.location) or "", resolved("project", vertex.project)
         return ApiAddress(resolved("base_url", vertex.base_url), location, project)
-    return ApiAddress(resolved("base_url", provider.anthropic.base_url) if backend == "anthropic" else None)
+    direct = {
+        "anthropic": provider.anthropic.base_url,
+        "gateway": provider.gateway.base_url,
+        "openai": provider.openai.base_url,
+        "openai-compatible": provider.openai_compatible.base_url,
+    }
+    return ApiAddress(resolved("base_url", direct.get(backend)))
 
 
 def resolved_keys(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -262,12 +266,18 @@ def resolved_keys(config: KtxConfig, backend: str, *, project_dir: Path, environ
 
 
 def _address(found: str, backend: str, where: str) -> str:
-    """Return the base URL of an API as the SDK expects it: it appends `/v1/messages` itself, except for Vertex."""
+    """Return the base URL of an API as the SDK expects it.
+
+    The one of Anthropic appends `/v1/messages` itself, except for Vertex; that of OpenAI only the name of the API.
+    """
     if not re.match(r"https?://[^/\s]+", found):
         shown = one_line(redact_url(found), 60)
         message = f"`{where}` is `{shown}`, which is not a URL"
         raise ConfigError(message, hint=Command("config", "set", where, "https://HOST"))
     found = found.rstrip("/")
+    if backend.startswith("openai"):
+        found = re.sub(r"/(?:chat/completions|responses)$", "", found)
+        return found if re.match(r"https?://[^/]+/", found) else f"{found}/v1"
     return found if backend == "vertex" else found.removesuffix("/v1")
 
 

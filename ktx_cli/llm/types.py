@@ -83,6 +83,17 @@ def parts_of(prompt: PromptText) -> tuple[PromptPart, ...]:
     return tuple(part for part in parts if part.text.strip())
 
 
+def encodable(value: Any) -> Any:
+    """Return a value without lone surrogates, which a model or a tool can write but UTF-8 cannot represent."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [encodable(one) for one in value]
+    if isinstance(value, dict):
+        return {encodable(key): encodable(one) for key, one in value.items()}
+    return value
+
+
 def total_cost(costs: Iterable[Cost]) -> Cost:
     """Return the sum of costs, `partial` if one of them is unknown."""
     figures = [cost.usd for cost in costs]

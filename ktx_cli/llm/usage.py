@@ -187,7 +187,12 @@ def _row(row: Sequence[Any], keys: int) -> UsageRow:
 
 
 MEASURED_WITH: Final = "2.1.329"
-"""The version of the binary that the prices were read from."""
+"""The version of the binary that the prices of Claude were read from."""
+
+OPENAI_PRICES_OF: Final = "2026-11-18"
+"""The day of the newest publication from which the prices of OpenAI's models were taken: standard processing, caches of
+30 minutes. A model whose current price was not found there has none, such as `gpt-5.6-sol` after its promotion.
+"""
 
 MILLION: Final = 1_000_000
 
@@ -219,7 +224,32 @@ class Tiers:
         return self.price
 
 
-PRICES: Final[Mapping[str, Tiers]] = {
+def _openai(price: float, output: float, read: float, *, write: float | None = None, long: bool = True) -> Tiers:
+    """Return the price of a model of OpenAI; `write`: that of a cache, if it differs from the input's.
+
+    `long`: a request with more than 272,000 prompt tokens costs twice as much, and 1.5 times for the answer.
+    """
+    written = price if write is None else write
+    short = Price(price, output, read, written, written)
+    beyond = Price(2 * price, 1.5 * output, 2 * read, 2 * written, 2 * written)
+    return Tiers(short, 272_000, beyond) if long else Tiers(short)
+
+
+_OPENAI: Final[Mapping[str, Tiers]] = {
+    "gpt-6.2-sol": _openai(2, 10, 0.1, write=2.5),
+    "gpt-6.2-astra": _openai(8, 40, 0.4, write=10),
+    "gpt-6.1-sol": _openai(2, 10, 0.1, write=2.5),
+    "gpt-6-astra": _openai(10, 50, 1, write=12.5),
+    "gpt-6-sol": _openai(2, 10, 0.2, write=2.5),
+    "gpt-6-luna": _openai(0.1, 0.5, 0.01, write=0.125),
+    "gpt-5.6-terra": _openai(2, 12, 0.2, write=2.5),
+    "gpt-5.6-luna": _openai(0.2, 1.2, 0.02, write=0.25),
+    "gpt-5.4": _openai(2.5, 15, 0.25),
+    "gpt-5.4-mini": _openai(0.75, 4.5, 0.075, long=False),
+    "gpt-5.4-nano": _openai(0.2, 1.25, 0.02, long=False),
+}
+
+_CLAUDE: Final[Mapping[str, Tiers]] = {
     f"claude-{model}": tiers
     for models, tiers in (
         ("sonnet-5-5", Tiers(Price(2, 10, 0.1, 2.5, 4))),
@@ -236,9 +266,11 @@ PRICES: Final[Mapping[str, Tiers]] = {
     )
     for model in models.split()
 }
+
+PRICES: Final[Mapping[str, Tiers]] = {**_CLAUDE, **_OPENAI}
 """Price by model id, without its date."""
 
-_SUFFIX: Final = re.compile(r"(?:-0)?(?:-latest|[-@]\d{8})?(?:-v\d+)?(?:\[1m\])?")
+_SUFFIX: Final = re.compile(r"(?:-0)?(?:-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2})?(?:-v\d+)?(?:\[1m\])?")
 
 
 def price_of(model: str) -> Tiers | None:

@@ -15,7 +15,13 @@ from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_contract import Family, Subject
 
-_BY_EXECUTOR: Mapping[str, Family] = {"messages": "messages", "claude_sdk": "session", "claude_print": "print"}
+_BY_EXECUTOR: Mapping[str, Family] = {
+    "messages": "messages",
+    "responses": "messages",
+    "completions": "messages",
+    "claude_sdk": "session",
+    "claude_print": "print",
+}
 FAMILIES: Mapping[str, Family] = {name: _BY_EXECUTOR[kind_of(name).executor_type] for name in SUPPORTED_BACKENDS}
 """The kind of client of each backend."""
 
@@ -23,9 +29,15 @@ PROVIDER = """
 backend: {backend}
 anthropic: {{api_key: sk-made-up, base_url: '{url}'}}
 gateway: {{api_key: made-up, base_url: '{url}'}}
+openai: {{api_key: sk-made-up, base_url: '{url}/v1'}}
+openai_compatible: {{api_key: made-up, base_url: '{url}/v1'}}
 vertex: {{project: shelf, location: europe-west1, access_token: made-up, base_url: '{url}/v1'}}
 """
 MODEL = "claude-sonnet-5-5"
+OPENAI_MODEL = "gpt-6.2-sol"
+OPENAI_APIS = ("responses", "completions")
+"""What runs a unit of work on the backends that use the `openai` package."""
+
 ATTEMPTS = 3
 """The maximum number of attempts per call; the binary of `claude-code` gets as many, and keeps its own delays."""
 
@@ -36,10 +48,25 @@ def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
     retry = {"maxAttempts": ATTEMPTS, "baseDelayMs": 1, "jitter": False}
     return KtxConfig.model_validate(
         {
-            "llm": {"provider": provider, "models": {"default": MODEL}, "effort": {"writer": "high"}, **changes},
+            "llm": {
+                "provider": provider,
+                "models": {"default": subject_model(backend)},
+                "effort": {"writer": "high"},
+                **changes,
+            },
             "ingest": {"rateLimit": {"retry": retry}},
         }
     )
+
+
+def subject_model(backend: str) -> str:
+    """Return the model that a subject is configured with."""
+    return OPENAI_MODEL if kind_of(backend).executor_type in OPENAI_APIS else MODEL
+
+
+def _package(backend: str) -> str:
+    """Return the package through which a backend sends its own requests."""
+    return "openai" if kind_of(backend).executor_type in OPENAI_APIS else "anthropic"
 
 
 def executables() -> dict[str, str]:
@@ -48,22 +75,28 @@ def executables() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def open_subject(backend: str) -> Iterator[Subject]:
-    """Yield a subject. Its server and, for the Claude backends, its offline session live as long as the context."""
+def open_subject(backend: str, **settings: Any) -> Iterator[Subject]:
+    """Yield a subject. Its server and, for the Claude backends, its offline session live as long as the context.
+
+    `settings`: changes to the settings of the backend's provider.
+    """
     with ModelServer() as server, offline_session(server) as session:
         config = subject_config(backend, server.url)
+        for name, value in settings.items():
+            setattr(getattr(config.llm.provider, kind_of(backend).block), name, value)
 
         def make(usage_sink: UsageSink) -> RoutedRuntime:
             return create_runtime(config, session.home, session.environ, usage_sink=usage_sink)
 
         executable, path = _executable(backend, session.home, session.environ)
-        yield Subject(backend, FAMILIES[backend], server, make, executable, path, MODEL)
+        yield Subject(backend, FAMILIES[backend], server, make, executable, path, subject_model(backend))
 
 
 def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the name, version, origin and path of the software that runs a backend."""
     if FAMILIES[backend] == "messages":
-        place = importlib.metadata.distribution("anthropic").locate_file("anthropic")
-        return f"anthropic {importlib.metadata.version('anthropic')} (installed package)", str(place)
+        package = _package(backend)
+        place = importlib.metadata.distribution(package).locate_file(package)
+        return f"{package} {importlib.metadata.version(package)} (installed package)", str(place)
     binary = find_claude(cli_path=None, project_dir=project_dir, environ=environ, backend=backend)
     return f"claude {binary.version_text} ({binary.origin})", str(binary.path)

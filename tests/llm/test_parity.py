@@ -136,6 +136,16 @@ def test_every_backend_keeps_the_contract(
     assert_on_page(case, dict(zip(asked, found, strict=True)))
 
 
+@pytest.mark.requirement("R14")
+def test_a_compatible_server_with_the_responses_api_keeps_the_contract_too() -> None:
+    async def check(subject: Subject) -> None:
+        for case in CASES:
+            await CONTRACT.check(case, subject)
+
+    with open_subject("openai-compatible", api="responses") as subject:
+        asyncio.run(check(subject))
+
+
 def test_cases_are_chosen_by_their_titles() -> None:
     assert {case.title for case in CASES} >= BY_BOTH | BY_PRINT | BY_NEITHER
     assert not BY_BOTH & BY_PRINT and not BY_NEITHER & (BY_BOTH | BY_PRINT)

@@ -46,7 +46,7 @@ def test_every_supported_backend_has_a_kind_and_no_other() -> None:
 
 
 @pytest.mark.requirement("R8", "G19")
-@pytest.mark.parametrize("name", ["codex", "none", "", "openai", "Claude-Code"])
+@pytest.mark.parametrize("name", ["codex", "none", "", "open-ai", "Claude-Code"])
 def test_another_name_raises_and_nothing_is_tried_instead(tmp_path: Path, name: str) -> None:
     runtime = create_runtime(config("anthropic"), tmp_path, {"KEY": "k"})
     with pytest.raises(ConfigError) as caught:

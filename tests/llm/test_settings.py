@@ -23,6 +23,8 @@ FULL = config(
     anthropic=KEY,
     gateway={**KEY, "base_url": "http://localhost:1"},
     vertex={"location": "europe-west1", "access_token": "env:TOKEN"},
+    openai=KEY,
+    openai_compatible={"base_url": "http://localhost:1"},
 )
 
 
@@ -32,6 +34,8 @@ FULL = config(
         ("anthropic", {}, "anthropic.api_key", "env:ANTHROPIC_API_KEY"),
         ("gateway", {}, "gateway.api_key", "env:GATEWAY_API_KEY"),
         ("vertex", {}, "vertex.location", "europe-west1"),
+        ("openai", {}, "openai.api_key", "env:OPENAI_API_KEY"),
+        ("openai-compatible", {}, "openai_compatible.base_url", "http://127.0.0.1:11434/v1"),
     ],
 )
 def test_a_used_setting_without_a_value_is_named_with_the_command(

@@ -41,6 +41,9 @@ def config(backend: str, **models: str) -> KtxConfig:
         ("anthropic/claude-x", "claude-code", "claude-code:anthropic/claude-x"),
         ("gateway:anthropic/claude-x", "claude-code", "gateway:anthropic/claude-x"),
         ("codex:8b", "gateway", "gateway:codex:8b"),
+        ("qwen3:8b", "openai-compatible", "openai-compatible:qwen3:8b"),
+        ("openai:gpt-6.2-sol", "claude-code", "openai:gpt-6.2-sol"),
+        ("openai-compatible:qwen3:8b", "openai", "openai-compatible:qwen3:8b"),
         ("claude-cli:claude-code:x", "anthropic", "claude-cli:claude-code:x"),
     ],
 )
@@ -49,12 +52,12 @@ def test_what_a_model_string_means(text: str, backend: str, expected: str) -> No
 
 
 @pytest.mark.requirement("G19", "R8")
-@pytest.mark.parametrize("backend", [name for name in SUPPORTED_BACKENDS if name != "gateway"])
+@pytest.mark.parametrize("backend", [name for name in SUPPORTED_BACKENDS if not kind_of(name).free_ids])
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("claud-cli:haiku", "did you mean `claude-cli:haiku`?"),
-        ("openai:gpt-5", "backends: anthropic, vertex, gateway, claude-code, claude-cli"),
+        ("azure:gpt-5", "backends: anthropic, vertex, gateway, openai, openai-compatible, claude-code, claude-cli"),
         ("qwen3:8b", "backends: "),
         ("codex:x", "backends: "),
         ("C:\\models", "backends: "),

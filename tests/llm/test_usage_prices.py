@@ -35,6 +35,12 @@ from ktx_cli.testing.model_server import ModelServer
         ("claude-sonnet-5-55", None),
         ("claude-3-opus-20240229", None),
         ("gpt-5", None),
+        ("gpt-6.2-sol", "gpt-6.2-sol"),
+        ("gpt-6.1-sol-2026-09-29", "gpt-6.1-sol"),
+        ("gpt-5.4-mini-2026-03-17", "gpt-5.4-mini"),
+        ("gpt-5.6-sol", None),
+        ("gpt-6.2-sol-pro", None),
+        ("gpt-6", None),
         ("sonnet", None),
         ("", None),
     ],
@@ -73,6 +79,8 @@ def test_a_request_costs_the_sum_of_its_kinds(usage: Usage, long_writes: int, do
         ("anthropic", "claude-sonnet-9", False),
         ("anthropic", None, False),
         ("claude-code", MODEL, False),
+        ("openai", "gpt-9", False),
+        ("openai-compatible", "gpt-6.2-sol", False),
     ],
 )
 def test_who_has_a_list_price(backend: str, model: str | None, known: bool) -> None:
@@ -92,6 +100,21 @@ def test_who_has_a_list_price(backend: str, model: str | None, known: bool) -> N
 )
 def test_long_prompts_of_haiku_cost_more(usage: Usage, dollars: float) -> None:
     assert cost_of("anthropic", "claude-haiku-5-5", usage).usd == pytest.approx(dollars)
+
+
+@pytest.mark.table(
+    ("model", "usage", "dollars"),
+    [
+        ("gpt-6.2-sol", Usage(100_000, 10_000, 50_000, 20_000), 0.2 + 0.1 + 0.005 + 0.05),
+        ("gpt-6.2-sol", Usage(272_000), 0.544),
+        ("gpt-6.2-sol", Usage(272_001, 10_000), 1.088004 + 0.15),
+        ("gpt-6.2-sol", Usage(100_000, 0, 150_000, 50_000), 0.4 + 0.03 + 0.25),
+        ("gpt-5.4-mini", Usage(300_000, 0, 0, 100_000), 0.3),
+    ],
+)
+def test_what_a_request_to_openai_costs(model: str, usage: Usage, dollars: float) -> None:
+    cost = cost_of("openai", model, usage)
+    assert (cost.usd, cost.basis) == (pytest.approx(dollars), "list_price")
 
 
 KINDS = {

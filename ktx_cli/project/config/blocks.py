@@ -8,17 +8,24 @@ from pydantic import PlainValidator, WithJsonSchema, model_validator
 
 from ktx_cli.project.config.base import REQUIRED, Block, setting, wrong
 
-Backend = Literal["none", "anthropic", "vertex", "gateway", "claude-code", "claude-cli", "codex"]
+Backend = Literal[
+    "none", "anthropic", "vertex", "gateway", "openai", "openai-compatible", "claude-code", "claude-cli", "codex"
+]
 CacheTtl = Literal["5m", "1h"]
 EffortLevel = Literal["low", "medium", "high"]
 
-SUPPORTED_BACKENDS: Final = ("anthropic", "vertex", "gateway", "claude-code", "claude-cli")
+SUPPORTED_BACKENDS: Final = (
+    *("anthropic", "vertex", "gateway", "openai", "openai-compatible"),
+    *("claude-code", "claude-cli"),
+)
 """The backends that run models. `codex` is a value of the TypeScript ktx: it is accepted, but runs nothing."""
 
 REQUIRED_SETTINGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "anthropic": (("anthropic.api_key", "env:ANTHROPIC_API_KEY"),),
     "vertex": (("vertex.location", "europe-west1"),),
     "gateway": (("gateway.api_key", "env:GATEWAY_API_KEY"),),
+    "openai": (("openai.api_key", "env:OPENAI_API_KEY"),),
+    "openai-compatible": (("openai_compatible.base_url", "http://127.0.0.1:11434/v1"),),
 }
 """The settings of `llm.provider` that a backend requires, each with an example of its value."""
 
@@ -69,6 +76,32 @@ class VertexProvider(Block):
     base_url: str | None = setting(None, "API base URL. Defaults to Google's.", example="https://vertex.example.com/v1")
 
 
+class OpenAiProvider(Block):
+    """Access to the OpenAI API."""
+
+    api_key: str | None = setting(None, "API key.", secret=True, example="env:OPENAI_API_KEY")
+    base_url: str | None = setting(
+        None, "API base URL, for example of a region. Defaults to OpenAI's.", example="https://eu.api.openai.com/v1"
+    )
+
+
+class OpenAiCompatibleProvider(Block):
+    """Access to a server that implements an API of OpenAI: Azure, OpenRouter, vLLM, Ollama, LM Studio and others."""
+
+    base_url: str | None = setting(
+        None, "API base URL, which usually ends with `/v1`.", example="http://127.0.0.1:11434/v1"
+    )
+    api_key: str | None = setting(
+        None, "API key. A server on this machine usually needs none.", secret=True, example="env:OPENROUTER_API_KEY"
+    )
+    auth: Literal["bearer", "key"] = setting(
+        "bearer", "How to send the key: `bearer` as `Authorization: Bearer`, `key` as the header `api-key`, for Azure."
+    )
+    api: Literal["chat", "responses"] = setting(
+        "chat", "The API that the server implements: `chat` is Chat Completions, `responses` the Responses API."
+    )
+
+
 class ClaudeProvider(Block):
     """The local Claude Code binary, for the backends `claude-code` and `claude-cli`."""
 
@@ -100,6 +133,10 @@ class Provider(Block):
     anthropic: AnthropicProvider = setting(AnthropicProvider, "Settings for the backend `anthropic`.")
     vertex: VertexProvider | None = setting(None, "Settings for the backend `vertex`.")
     gateway: GatewayProvider = setting(GatewayProvider, "Settings for the backend `gateway`.")
+    openai: OpenAiProvider = setting(OpenAiProvider, "Settings for the backend `openai`.")
+    openai_compatible: OpenAiCompatibleProvider = setting(
+        OpenAiCompatibleProvider, "Settings for the backend `openai-compatible`."
+    )
     claude: ClaudeProvider = setting(ClaudeProvider, "Settings for the backends `claude-code` and `claude-cli`.")
 
 
@@ -165,7 +202,9 @@ class Llm(Block):
         },
     )
     effort: Effort = setting(
-        Effort, "How much the models think before they answer. Models before 4.6 do not support this."
+        Effort,
+        "How much the models think before they answer. Claude models from 4.6, and the models of OpenAI from GPT-5 and "
+        "o1 on, support this; most others do not.",
     )
     prompt_caching: PromptCaching = setting(PromptCaching, "Prompt caching by the provider.", alias="promptCaching")
 

@@ -128,7 +128,7 @@ INVALID: list[dict[str, Any]] = [
     connection(driver="sqlite", path="x", include="mart.*"),
     {"connections": {"a/b": {"driver": "sqlite", "path": "x"}}},
     *({"connections": {reserved: {"driver": "sqlite", "path": "x"}}} for reserved in RESERVED_IDS[:2]),
-    {"llm": {"provider": {"backend": "openai"}}},
+    {"llm": {"provider": {"backend": "open-ai"}}},
     {"llm": {"models": {"default": 3}}},
     {"ingest": {"profile": "yaml"}},
     {"ingest": {"workUnits": {"stepBudget": 0}}},

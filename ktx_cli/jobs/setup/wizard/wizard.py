@@ -79,11 +79,11 @@ def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
     for each in kind_of(offer.backend).questions:
         if each.field in found:
             continue
-        key = each.field.replace("_", "-")
+        key, accepted = each.field.replace("_", "-"), anything if each.optional else something
         if each.secret:
-            value = dialog.secret(key, each.question, work.keeper(f"llm-{offer.backend}-{key}"))
+            value = dialog.secret(key, each.question, work.keeper(f"llm-{offer.backend}-{key}"), accepted)
         else:
-            value = dialog.text(key, each.question, each.default, anything if each.optional else something)
+            value = dialog.text(key, each.question, each.default, accepted)
         found |= {each.field: value} if value else {}
     return found
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import gc
 import importlib.metadata
 import json
-import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +15,7 @@ from ktx_cli.core import Command, ConfigError, Hint, KtxError
 from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
 from ktx_cli.llm.backends.anthropic_api.messages import StreamedMessage, read_answer, request_body
 from ktx_cli.llm.errors import CallNames, LlmError, llm_error
-from ktx_cli.llm.governor import RateSignal
+from ktx_cli.llm.governor import RateSignal, header_number, retry_after
 from ktx_cli.llm.settings import ApiAddress, missing_setting, resolved_keys, resolved_place
 from ktx_cli.llm.types import Cost
 from ktx_cli.llm.usage import cost_of
@@ -213,39 +210,16 @@ def _no_api(error: Any, facts: dict[str, Any]) -> LlmError:
     )
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait, from a response's `retry-after-ms` or `retry-after` (in seconds or as a date)."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after")
-    seconds = _number(value)
-    if seconds is not None or not value:
-        return seconds
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
-
-
 def rate_signal(headers: Mapping[str, str]) -> RateSignal:
     """Return the used share of the most exhausted limit that a response reports."""
     used = [
         1 - remaining / limit
         for kind in ("requests", "tokens", "input-tokens", "output-tokens")
         for prefix in ("anthropic-ratelimit-", "x-ratelimit-")
-        if (limit := _number(headers.get(f"{prefix}{kind}-limit"))) and limit > 0
-        if (remaining := _number(headers.get(f"{prefix}{kind}-remaining"))) is not None
+        if (limit := header_number(headers.get(f"{prefix}{kind}-limit"))) and limit > 0
+        if (remaining := header_number(headers.get(f"{prefix}{kind}-remaining"))) is not None
     ]
     return RateSignal("allowed", utilization=max(used) if used else None)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text) if text else None
-    except ValueError:
-        return None
-    return max(0.0, number) if number is not None and math.isfinite(number) else None
 
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"

@@ -9,31 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.llm.agent_loop import CallSpec, Conversation, Entry, ModelTurn, ToolCall
+from ktx_cli.llm.schemas import ANSWER_TOOL, is_lossless
 from ktx_cli.llm.settings import Part, ttl
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import Usage
+from ktx_cli.llm.types import Usage, encodable
 from ktx_cli.project import PromptCaching
 
 MAX_TOKENS: Final = 32_000
 MAX_TOKENS_GATEWAY: Final = 8_192
 """Maximum number of output tokens to request; unknown models behind a gateway often do not allow more."""
 
-TYPE_KEYS: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "enum", "const"})
-"""Keywords that define the allowed values."""
-
-VARIANT_KEYS: Final = ("anyOf", "oneOf", "allOf")
-LOSSY_KEYS: Final = frozenset(
-    {"patternProperties", "prefixItems", "not", "if", "then", "else", "contains", "dependentSchemas", "propertyNames"}
-)
-"""Keywords that the response format does not support."""
-
-DEFINITION: Final = "#/$defs/"
-
 _CLAUDE: Final = re.compile(r"(?:^|[/.:])(?:claude-|anthropic/)")
 """Matches the ids of models that support cache marks, even behind a gateway."""
-
-ANSWER_TOOL: Final = "give_answer"
-"""The tool that returns an object if the response format cannot."""
 
 
 def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCaching) -> dict[str, Any]:
@@ -56,7 +43,7 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
         body["output_config"] = {**body.get("output_config", {}), "effort": spec.effort}
         if "tool_choice" not in body:  # a model that must call a tool cannot think first
             body["thinking"] = {"type": "adaptive"}
-    made: dict[str, Any] = _encodable(body)
+    made: dict[str, Any] = encodable(body)
     return made
 
 
@@ -88,17 +75,6 @@ def _mark(body: dict[str, Any], spec: CallSpec, caching: PromptCaching) -> None:
     del wanted[: max(0, len(wanted) - MOST_MARKS)]
     for blocks, number, part in wanted:
         blocks[number] = marks.on(blocks[number], part)
-
-
-def _encodable(value: Any) -> Any:
-    """Return a value without lone surrogates, which a model or a tool can write but UTF-8 cannot represent."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [_encodable(one) for one in value]
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(one) for key, one in value.items()}
-    return value
 
 
 class _Marks:
@@ -162,57 +138,6 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     from anthropic import transform_schema
 
     return transform_schema(json.loads(json.dumps(schema)))
-
-
-def is_lossless(schema: Mapping[str, Any]) -> bool:
-    """Return whether the response format supports a schema: no free-form maps, tuples, recursion or untyped values."""
-    definitions = schema.get("$defs", {})
-    return all(_is_carried(one) for one in (schema, *definitions.values())) and not _is_recursive(definitions)
-
-
-def _is_carried(schema: Any) -> bool:
-    if not isinstance(schema, Mapping) or TYPE_KEYS.isdisjoint(schema) or not LOSSY_KEYS.isdisjoint(schema):
-        return False
-    kind, properties = schema.get("type"), schema.get("properties", {})
-    if kind is not None and not isinstance(kind, str):
-        return False
-    if kind == "object" and (not properties or schema.get("additionalProperties", False) is not False):
-        return False
-    if kind == "array" and "items" not in schema:
-        return False
-    variants = [one for key in VARIANT_KEYS for one in schema.get(key, ())]
-    if (variants and properties) or not str(schema.get("$ref", DEFINITION)).startswith(DEFINITION):
-        return False
-    values = [*schema.get("enum", ()), schema.get("const")]
-    if not all(value is None or isinstance(value, str | int | float) for value in values):
-        return False
-    items = [schema["items"]] if "items" in schema else []
-    return all(_is_carried(one) for one in (*properties.values(), *items, *variants))
-
-
-def _is_recursive(definitions: Mapping[str, Any]) -> bool:
-    """Return whether a definition refers to itself."""
-    leads_to = {name: _references(schema) for name, schema in definitions.items()}
-    for name in definitions:
-        seen: set[str] = set()
-        ahead = list(leads_to[name])
-        while ahead:
-            one = ahead.pop()
-            if one == name:
-                return True
-            if one not in seen:
-                seen.add(one)
-                ahead += leads_to.get(one, ())
-    return False
-
-
-def _references(schema: Any) -> set[str]:
-    if isinstance(schema, list):
-        return {name for item in schema for name in _references(item)}
-    if not isinstance(schema, Mapping):
-        return set()
-    own = {str(schema["$ref"]).removeprefix(DEFINITION)} if "$ref" in schema else set()
-    return own | {name for value in schema.values() for name in _references(value)}
 
 
 @dataclass(slots=True)
