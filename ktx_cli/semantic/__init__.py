@@ -116,6 +116,16 @@ if TYPE_CHECKING:
     )
     from ktx_cli.semantic.interchange.powerbi.world import NO_ROLES, POWERBI_INERT
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
+    from ktx_cli.semantic.interchange.tableau.document import parse_document
+    from ktx_cli.semantic.interchange.tableau.importer import TABLEAU_IRRELEVANT, import_data_sources
+    from ktx_cli.semantic.interchange.tableau.package import MAX_PACKAGE, document_in
+    from ktx_cli.semantic.interchange.tableau.tables import TABLEAU_UNKNOWN
+    from ktx_cli.semantic.interchange.tableau.workbook import (
+        TABLEAU_SUFFIXES,
+        TableauData,
+        TableauLink,
+        read_data_sources,
+    )
     from ktx_cli.semantic.load.columns import NOT_AUTHORS, PRIORITY, is_imported
     from ktx_cli.semantic.load.entries import APPROVALS, SourceFile
     from ktx_cli.semantic.load.joins import meaning, mirrored, on_text, read_plain_join, table_parts, with_sides

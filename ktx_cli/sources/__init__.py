@@ -73,7 +73,9 @@ if TYPE_CHECKING:
     )
     from ktx_cli.sources.table_texts import TableText, write_texts
 
-BUILT_IN: Final = ("dbt", "metricflow", "lookml", "powerbi", "looker", "metabase", "notion", "confluence", "documents")
+BUILT_IN: Final = (
+    *("dbt", "metricflow", "lookml", "powerbi", "tableau", "looker", "metabase", "notion", "confluence", "documents"),
+)
 """The drivers of context sources, in the order used in all lists."""
 
 if not TYPE_CHECKING:

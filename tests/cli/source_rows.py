@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ktx_cli.core.text import file_stem
 from tests.cli.source_row import GitRow, LocalRow, Row, WebRow, World
+from tests.sources import tableau_files as tableau
 from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
 from tests.sources.scripted_confluence import FakeConfluence
@@ -227,6 +228,25 @@ class PowerBi(_InGit):
 
     def connections(self) -> dict[str, Any]:
         return {"src": {"driver": "powerbi", "repo_url": self.url}}
+
+
+TABLEAU = {
+    "Sales.tds": tableau.data_source("orders", measures={"Revenue": "SUM([amount])"}),
+    "Board.twb": tableau.workbook(
+        tableau.data_source("customers", name="People", measures={"Order N": "RANK(SUM([id]))"})
+    ),
+    "more/Regions.tds": tableau.data_source("regions", measures={"Labels N": "RANK(COUNTD([label]))"}),
+}
+
+
+class Tableau(_InGit):
+    name, kind = "tableau", "tableau"
+    files, units = 3, 2
+    texts = TABLEAU
+    first, more = ("Board.twb",), ("Board.twb", "more/Regions.tds")
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "tableau", "repo_url": self.url}}
 
 
 class Metabase(WebRow):
@@ -489,6 +509,6 @@ class HistoryOfPostgres(Row):
 
 
 ROW_TYPES: tuple[type[Row], ...] = (
-    FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Metabase, Looker, Notion,
+    FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Metabase, Looker, Notion,
     Confluence, HistoryInAFile, HistoryOfPostgres,
 )  # fmt: skip

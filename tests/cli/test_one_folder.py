@@ -12,6 +12,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from tests.cli.agents import git
+from tests.sources import tableau_files as tableau
 
 Run = Callable[..., Any]
 
@@ -33,6 +34,7 @@ FILES = {
         "table Orders\n\n\tcolumn Order\n\t\tsourceColumn: order_id\n\n\tpartition Orders = m\n\t\tsource =\n"
         '\t\t\t\tSql.Database("s", "d"){[Schema="main",Item="orders"]}[Data]\n'
     ),
+    "books/orders.tds": tableau.data_source("orders", measures={"Orders": "COUNT([order_id])"}),
     "docs/terms.md": "# Terms\n\nAn order is paid.\n",
 }
 COMPILED = {
@@ -50,6 +52,7 @@ SOURCES = {
     "lookml": ("lookml", "--source-repo", "."),
     "metricflow": ("metricflow", "--source-repo", "."),
     "powerbi": ("powerbi", "--source-dir", "."),
+    "tableau": ("tableau", "--source-dir", "."),
 }
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ktx_cli.sources.confluence.source import ConfluenceSource
 from ktx_cli.sources.notion.source import NotionSource
 from ktx_cli.sources.query_history.source import QueryHistorySource
 from ktx_cli.testing.source_contract import CONNECTION, SourceCase, SourceContract
+from tests.sources import tableau_files as tableau
 from tests.sources.git_server import Repository
 from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
@@ -151,6 +153,17 @@ class TestPowerBi(SourceContract):
             breaks=lambda: folder.rename(tmp_path / "moved"),
             damage=lambda: (folder / "old.pbit").write_bytes(b"PK"),
         )
+
+
+class TestTableau(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        settings = {"driver": "tableau", "source_dir": str(tmp_path / "books")}
+        orders = tableau.data_source("orders", measures={"Revenue": "SUM([amount])"}, user="robin-the-owner")
+        files = {"orders.tds": orders, "books/more.twb": tableau.workbook()}
+        changed = {"orders.tds": orders.replace("Revenue", "Turnover")}
+        case = folder_case(tmp_path / "books", settings, files, changed)
+        return replace(case, secrets=("robin-the-owner",))
 
 
 class TestDocuments(SourceContract):

@@ -22,6 +22,8 @@ from ktx_cli.sources.lookml import LookMlConnection
 from ktx_cli.sources.metricflow import MetricFlowConnection
 from ktx_cli.sources.port import FetchContext, ProjectContext
 from ktx_cli.sources.registry import source_for
+from ktx_cli.sources.tableau import TableauConnection
+from tests.sources import tableau_files as tableau
 from tests.sources.git_server import ENVIRON, Repository
 from tests.sources.projecting import SHARD, SHOP, Project
 
@@ -49,7 +51,8 @@ FILES: dict[str, str | None] = {
     "dbt/dbt_project.yml": "name: acme\n", "dbt/models/schema.yml": SCHEMA, "dbt/README.md": "# Why\n",
     "dbt/profiles.yml": "acme: {password: secret}\n", "dbt/models/orders.sql": "select 1",
     "metrics/metrics.yml": METRICS, "look/shop.model.lkml": LOOK, "look/views/orders.view.lkml": VIEW,
-    "look/README.md": "x",
+    "look/README.md": "x", "books/orders.tds": tableau.data_source("orders", measures={"Revenue": "SUM([amount])"}),
+    "books/README.md": "x",
 }  # fmt: skip
 
 
@@ -74,6 +77,8 @@ def entry(driver: str, folder: str, **more: Any) -> Any:
         return DbtConnection.model_validate({"driver": driver, "repo_url": folder, "path": "dbt", **more})
     if driver == "lookml":
         return LookMlConnection.model_validate({"driver": driver, "repoUrl": folder, "path": "look", **more})
+    if driver == "tableau":
+        return TableauConnection.model_validate({"driver": driver, "repo_url": folder, "path": "books", **more})
     return MetricFlowConnection.model_validate(
         {"driver": driver, "metricflow": {"repoUrl": folder, "path": "metrics", **more}}
     )
@@ -85,6 +90,7 @@ def entry(driver: str, folder: str, **more: Any) -> Any:
         ("dbt", ["README.md", "dbt_project.yml", "models/orders.sql", "models/schema.yml"], [SHARD]),
         ("metricflow", ["metrics.yml"], ["semantic-layer/shop/orders.yaml"]),
         ("lookml", ["shop.model.lkml", "views/orders.view.lkml"], ["semantic-layer/shop/orders.yaml"]),
+        ("tableau", ["orders.tds"], ["semantic-layer/shop/orders.yaml"]),
     ],
 )
 def test_from_a_repository_to_files(
@@ -141,7 +147,7 @@ def test_settings_of_a_dbt_project_that_cannot_be_read_fail_the_source(
     assert caught.value.details["path"] == "dbt_project.yml" and caught.value.details["line"] > 0
 
 
-@pytest.mark.parametrize("driver", ["dbt", "metricflow", "lookml"])
+@pytest.mark.parametrize("driver", ["dbt", "metricflow", "lookml", "tableau"])
 def test_a_folder_without_anything_of_the_kind(driver: str, repository: Repository, tmp_path: Path) -> None:
     repository.commit({"empty/a.txt": "x"})
     with pytest.raises(ConfigError, match=r"no .* at .*: it contains no") as refused:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ktx_cli.core import Command, Hint, Severity, Suggestion, did_you_mean, one_line, yaml
 from ktx_cli.project.config.base import Block, Issue, Keys, Setting, is_literal_secret, key_text, named, settings_of
 from ktx_cli.project.config.blocks import REQUIRED_SETTINGS, ROLES, missing_settings
-from ktx_cli.project.config.connections import find_model
+from ktx_cli.project.config.connections import find_model, is_foreign
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import has_password, redact_url, variable_named
 
@@ -24,7 +24,7 @@ def key_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
     for connection, entry in connections.items() if isinstance(connections, dict) else ():
         driver = entry.get("driver") if isinstance(entry, dict) else None
         model = find_model(driver)
-        if model is not None:  # otherwise parsing the entry reports the error
+        if model is not None and not is_foreign(entry):  # otherwise parsing the entry reports the error
             yield from _block_warnings(model, entry, ("connections", connection))
     yield from _role_warnings(raw)
 

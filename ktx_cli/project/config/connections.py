@@ -258,7 +258,18 @@ def driver_of(scheme: str) -> str | None:
 
 
 FOREIGN_DRIVERS: Final = ("athena", "gdrive", "hologres", "jira", "mongodb", "sharepoint", "sigma", "tableau")
-"""Drivers that only the TypeScript ktx supports; a connection with such a driver is disabled with a warning."""
+"""Drivers of the TypeScript ktx that this ktx does not support, or only with other settings, as `tableau`."""
+
+
+def is_foreign(entry: object) -> bool:
+    """Return whether only the TypeScript ktx can use a connection. It is disabled with a warning.
+
+    This is so if ktx has no driver of this name, or the connection has none of the settings that the driver needs.
+    """
+    if not isinstance(entry, dict) or entry.get("driver") not in FOREIGN_DRIVERS:
+        return False
+    model = find_model(entry["driver"])
+    return model is None or not any(key in entry for key in model.needs_one_of)
 
 
 def drivers() -> tuple[str, ...]:
@@ -291,6 +302,11 @@ def find_model(driver: object) -> type[Connection] | None:
         return None
 
 
+def _without_needed(driver: str) -> str:
+    model = find_model(driver)
+    return f" without `{'` or `'.join(model.needs_one_of)}`" if model is not None else ""
+
+
 def parse_connection(value: Any) -> Connection:
     """Return the connection, validated by the model for its `driver`.
 
@@ -307,17 +323,17 @@ def parse_connection(value: Any) -> Connection:
         raise wrong("has no `driver`", hint=Hint("add `{}:` with one of {}", SettingPath("driver"), known))
     if not isinstance(driver, str):
         raise wrong("must be the name of a driver", hint=f"one of {', '.join(drivers())}", key="driver")
+    if is_foreign(value):
+        raise wrong(
+            f"is `{driver}`, a driver of the TypeScript ktx that this ktx does not support{_without_needed(driver)}",
+            hint="ktx ignores the connection; you can keep it in ktx.yaml for the TypeScript ktx",
+            key="driver",
+        )
     if is_driver(driver):
         try:
             return model_of(driver).model_validate(value)
         except PluginError as error:
             raise wrong(f"cannot be used: {error.message}", hint=error.hint, key="driver") from None
-    if driver in FOREIGN_DRIVERS:
-        raise wrong(
-            f"is `{driver}`, a driver of the TypeScript ktx that this ktx does not support",
-            hint="ktx ignores the connection; you can keep it in ktx.yaml for the TypeScript ktx",
-            key="driver",
-        )
     near, known = did_you_mean(driver, drivers()), f"drivers: {', '.join(drivers())}"
     hint = Hint("did you mean `{}`? {}", Suggestion(near), known) if near else known
     raise wrong(f"is `{one_line(driver, 60)}`, which is not a driver of ktx", hint=hint, key="driver")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ktx_cli.core import Command, ConfigError, Hint, NoProjectError, ResultWarning, Severity, listing, plural, yaml
 from ktx_cli.project.config.base import InvalidConfigError, Issue, Keys, key_text, named, placed
 from ktx_cli.project.config.checks import errors_of, key_warnings, literal_secrets, rule_warnings
-from ktx_cli.project.config.connections import FOREIGN_DRIVERS, DisabledConnection
+from ktx_cli.project.config.connections import DisabledConnection, is_foreign
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.files import read_bytes, remove_leftovers_of, write_atomic
 from ktx_cli.project.layout import Layout
@@ -101,10 +101,9 @@ def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
 
 
 def _graded(issue: Issue, raw: Mapping[str, Any]) -> Issue:
-    """Return the error, or a warning if a connection has a driver that only the TypeScript ktx supports."""
+    """Return the error, or a warning if only the TypeScript ktx can use a connection."""
     entry = raw["connections"][issue.keys[1]] if _is_of_one_connection(issue) else None
-    foreign = isinstance(entry, dict) and entry.get("driver") in FOREIGN_DRIVERS
-    return replace(issue, severity=Severity.WARNING, code="foreign_driver") if foreign else issue
+    return replace(issue, severity=Severity.WARNING, code="foreign_driver") if is_foreign(entry) else issue
 
 
 def _is_of_one_connection(issue: Issue) -> bool:

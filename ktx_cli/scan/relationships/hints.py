@@ -276,6 +276,7 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
         "a Power BI model also declared this relationship",
         "related in Power BI",
     ),
+    "tableau": HintText("Tableau declares this join.", "Tableau did not declare this join", reason="joined in Tableau"),
     "view": HintText(
         "The definition of a view contains this join.",
         "no definition of a view contained this join",

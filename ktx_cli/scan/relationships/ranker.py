@@ -468,6 +468,7 @@ HINT_WEIGHTS: Final[Mapping[str, float]] = {
     "lookml": 3.5,
     "metabase": 3.5,
     "powerbi": 3.5,
+    "tableau": 3.5,
     "view": 3.0,
     "lineage": 2.5,
     "history": 2.5,

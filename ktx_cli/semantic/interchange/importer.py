@@ -18,7 +18,7 @@ from ktx_cli.semantic.interchange.powerbi.template import TEMPLATE_SUFFIX, model
 from ktx_cli.semantic.interchange.report import Imported
 from ktx_cli.semantic.interchange.tableau.importer import import_tableau
 from ktx_cli.semantic.interchange.tableau.package import document_in
-from ktx_cli.semantic.interchange.tableau.workbook import SUFFIXES as TABLEAU
+from ktx_cli.semantic.interchange.tableau.workbook import TABLEAU_SUFFIXES
 from ktx_cli.semantic.load.load import read_files, text_of
 from ktx_cli.semantic.model import Model
 
@@ -39,7 +39,7 @@ _FORMATS: Final[Mapping[str, _Format]] = {
     "lookml": _Format(import_lookml, (".lkml", ".lookml")),
     "powerbi": _Format(import_powerbi, (".tmdl", ".bim", TEMPLATE_SUFFIX), model_in),
     "osi": _Format(import_osi, (*_YAML, ".json")),
-    "tableau": _Format(import_tableau, TABLEAU, document_in),
+    "tableau": _Format(import_tableau, TABLEAU_SUFFIXES, document_in),
 }
 FORMATS: Final = tuple(_FORMATS)
 """The formats that ktx can import."""

@@ -100,6 +100,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "metricflow": {"metricflow": {"repoUrl": "git@host:org/repo.git"}},
     "lookml": {"repoUrl": "../lookml"},
     "powerbi": {"source_dir": "models"},
+    "tableau": {"source_dir": "tableau"},
     "looker": {"base_url": "https://l", "client_id": "c"},
     "metabase": {"api_url": "env:METABASE_URL"},
     "notion": {"crawl_mode": "all_accessible"},

@@ -58,6 +58,7 @@ SOURCE_READERS = {
     "metricflow": ("sources/dbt",),
     "lookml": ("sources/lookml",),
     "powerbi": ("sources/powerbi",),
+    "tableau": ("sources/tableau",),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),

@@ -171,6 +171,7 @@ REQUIRED_OF: dict[str, dict[str, Any]] = {
     "metricflow": {"metricflow": {"repoUrl": "x"}},
     "lookml": {"repoUrl": "x"},
     "powerbi": {"source_dir": "x"},
+    "tableau": {"source_dir": "x"},
     "looker": {"base_url": "https://x", "client_id": "x"},
     "metabase": {"api_url": "https://x"},
     "confluence": {"base_url": "https://x"},

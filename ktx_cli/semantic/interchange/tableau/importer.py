@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ktx_cli.core import KtxError, plural
@@ -10,30 +10,40 @@ from ktx_cli.semantic.interchange.drafts import Sources, imported, reach
 from ktx_cli.semantic.interchange.report import Imported, Report
 from ktx_cli.semantic.interchange.tableau.calculations import DEFAULT_AGGREGATES, ORIGIN, Calculations
 from ktx_cli.semantic.interchange.tableau.formula import Field
-from ktx_cli.semantic.interchange.tableau.tables import TYPES, UNKNOWN, Shared, Tables
-from ktx_cli.semantic.interchange.tableau.workbook import FILE_DATA, ROWS, Column, read_data_sources
+from ktx_cli.semantic.interchange.tableau.tables import TABLEAU_UNKNOWN, TYPES, Shared, Tables
+from ktx_cli.semantic.interchange.tableau.workbook import (
+    FILE_DATA,
+    NOT_PUBLISHED,
+    ROWS,
+    VIEWS,
+    Column,
+    TableauData,
+    read_data_sources,
+)
 from ktx_cli.semantic.model import Model
 
 DISPLAY: Final = "it only affects the display in Tableau"
 """The reason why a part is dropped that only concerns views."""
 
+TABLEAU_IRRELEVANT: Final = frozenset({DISPLAY, FILE_DATA, NOT_PUBLISHED, TABLEAU_UNKNOWN, VIEWS})
+"""Reasons for dropping a part that agents can do nothing about."""
 
-def import_tableau(
-    files: Mapping[str, str],
-    model: Model | None,
-    *,
-    known_only: bool = False,
-    wanted: Collection[tuple[str, str]] | None = None,
-) -> Imported:
+
+def import_tableau(files: Mapping[str, str], model: Model | None, *, known_only: bool = False) -> Imported:
     """Return the ktx files for the data sources of Tableau workbooks and data source files.
 
-    `files` maps paths to the XML in the files; only files with the `SUFFIXES` of Tableau are read. `model` is the
-    semantic layer of the connection: sources of its manifest are changed, not repeated. If `known_only` is true, tables
-    outside the manifest are dropped. `wanted` are the keys of the data sources to import, None for all. Invalid content
-    is listed in the report and raises nothing.
+    `files` maps paths to the XML in the files; only files with `TABLEAU_SUFFIXES` are read. `model` is the semantic
+    layer of the connection: sources of its manifest are changed, not repeated. If `known_only` is true, tables outside
+    the manifest are dropped. Invalid content is listed in the report and raises nothing.
     """
     report = Report()
-    found = [each for each in read_data_sources(files, report) if wanted is None or each.key in wanted]
+    return import_data_sources(read_data_sources(files, report), model, report, known_only=known_only)
+
+
+def import_data_sources(
+    found: Iterable[TableauData], model: Model | None, report: Report, *, known_only: bool = False
+) -> Imported:
+    """Return the ktx files for data sources, as `import_tableau` does. The report may have items already."""
     shared = Shared(Sources(model, report), report, known_only)
     several = [Tables(each, shared) for each in found]
     for tables in several:
@@ -113,7 +123,7 @@ class _DataSource:
         found = self._fields.calculated(column)
         if isinstance(found, str):
             shown = self._fields.shown(column)
-            why = f"{found}. Formula: {shown}" if shown and found not in (UNKNOWN, FILE_DATA) else found
+            why = f"{found}. Formula: {shown}" if shown and found not in (TABLEAU_UNKNOWN, FILE_DATA) else found
             self._report.dropped(self._fields.what(column), why, column.place)
             return
         function = column.aggregation.lower()

@@ -10,10 +10,10 @@ from typing import Any, Final
 from ktx_cli.core import KtxError
 from ktx_cli.semantic.interchange.drafts import NAME, SourceDraft, Sources, on_text
 from ktx_cli.semantic.interchange.report import Report, UnresolvedError
-from ktx_cli.semantic.interchange.tableau.workbook import FILE_DATA, DataSource, Link, Relation
+from ktx_cli.semantic.interchange.tableau.workbook import FILE_DATA, Relation, TableauData, TableauLink
 from ktx_cli.semantic.load.joins import Sides, parse_on
 
-UNKNOWN: Final = "the table is not in the scanned database"
+TABLEAU_UNKNOWN: Final = "the table is not in the scanned database"
 """The reason why a table is dropped if only known tables are imported."""
 
 TYPES: Final = {
@@ -122,7 +122,7 @@ class Shared:
         key: object = relation.sql or tuple(part.casefold() for part in relation.parts)
         if key not in self.by_table:
             if not relation.sql and self.known_only and not self.sources.knows(relation.table):
-                raise UnresolvedError(UNKNOWN)
+                raise UnresolvedError(TABLEAU_UNKNOWN)
             name = slug(relation.name if relation.sql else relation.parts[-1])
             if relation.sql:
                 self.by_table[key] = self.sources.add(name, relation.place, sql=relation.sql.rstrip("; \n"))
@@ -142,7 +142,7 @@ class Shared:
 class Tables:
     """The tables of one data source, and the joins to one row between them."""
 
-    def __init__(self, source: DataSource, shared: Shared) -> None:
+    def __init__(self, source: TableauData, shared: Shared) -> None:
         self.source, self._shared = source, shared
         self.nodes: dict[str, Node] = {}
         self.lost: dict[str, str] = {}
@@ -220,7 +220,7 @@ class Tables:
             with self._shared.report.dropping(what, link.place):
                 self._add_join(link, what)
 
-    def _add_join(self, link: Link, what: str) -> None:
+    def _add_join(self, link: TableauLink, what: str) -> None:
         if link.why_not:
             raise UnresolvedError(link.why_not)
         left, right = {pair[0][0] for pair in link.pairs}, {pair[1][0] for pair in link.pairs}
@@ -281,7 +281,7 @@ def _required(node: Node, column: str) -> str:
     return found
 
 
-def _relationship(one: Node, two: Node, pairs: list[tuple[str, str]], link: Link) -> tuple[str, bool]:
+def _relationship(one: Node, two: Node, pairs: list[tuple[str, str]], link: TableauLink) -> tuple[str, bool]:
     """Return the relationship of two tables, and whether it is known, from the manifest or from the data source."""
     base = one.draft.base
     for join in base.joins if base is not None and two.draft.base is not None else ():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ktx_cli.core import ConfigError
+from ktx_cli.core import ConfigError, plural
 from ktx_cli.semantic.interchange.report import Report
 from ktx_cli.semantic.interchange.tableau.document import Element, parse_document
 from ktx_cli.semantic.model import Place
@@ -18,7 +18,7 @@ PARAMETERS: Final = "Parameters"
 ROWS: Final = "__tableau_internal_object_id__"
 """The first part of the name of a field that stands for the rows of a table."""
 
-SUFFIXES: Final = (".twb", ".tds", ".twbx", ".tdsx")
+TABLEAU_SUFFIXES: Final = (".twb", ".tds", ".twbx", ".tdsx")
 """The suffixes of Tableau files. A packaged file is read as the text of the document in it."""
 
 
@@ -43,7 +43,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class TableauLink:
     """A join of two relations by equal columns: pairs of (relation, column).
 
     `kind` is `inner`, `left`, `right`, `full`, or `relationship`. `left_unique` and `right_unique`: whether the data
@@ -121,7 +121,7 @@ class Parameter:
 
 
 @dataclass(slots=True)
-class DataSource:
+class TableauData:
     """A data source. `fields`: its own name for a column of a table -> (relation, column, data type).
 
     `published` is the name of the published data source that a workbook uses.
@@ -132,7 +132,7 @@ class DataSource:
     caption: str
     place: Place
     relations: dict[str, Relation] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
+    links: list[TableauLink] = field(default_factory=list)
     fields: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     sets: dict[str, Selection] = field(default_factory=dict)
@@ -154,26 +154,34 @@ class DataSource:
         return self.path, self.name
 
 
-def read_data_sources(files: Mapping[str, str], report: Report) -> list[DataSource]:
-    """Return the data sources of all files, in order; published ones are resolved if their file is among them.
+def read_data_sources(files: Mapping[str, str], report: Report) -> list[TableauData]:
+    """Return the data sources of all files that have tables, in order.
 
-    Files that cannot be read are listed in the report.
+    Published ones are resolved if their file is among the files. The report lists files that cannot be read, and data
+    sources without usable tables.
     """
-    found: list[DataSource] = []
+    found: list[TableauData] = []
     for path, text in sorted(files.items()):
-        if not path.lower().endswith(SUFFIXES):
+        if not path.lower().endswith(TABLEAU_SUFFIXES):
             continue
         try:
             root = parse_document(text, path)
-            found += _of_root(root, path)
+            found += _of_root(root, path, report)
         except ConfigError as error:
             line = error.details.get("line", 1)
             report.dropped(f"file {path}", error.message, Place(path, int(line)))
-    _resolve_published(found, report)
-    return found
+    published = _resolve_published(found, report)
+    for each in found:
+        if each.relations and all(relation.why_not == FILE_DATA for relation in each.relations.values()):
+            report.dropped(f"data source `{each.title}`", FILE_DATA, each.place)
+    return [
+        each
+        for each in found
+        if each.key not in published and any(relation.why_not != FILE_DATA for relation in each.relations.values())
+    ]
 
 
-def _of_root(root: Element, path: str) -> Iterator[DataSource]:
+def _of_root(root: Element, path: str, report: Report) -> Iterator[TableauData]:
     if root.tag == "datasource":
         yield _Reader(root, path, {}).data_source()
         return
@@ -183,6 +191,10 @@ def _of_root(root: Element, path: str) -> Iterator[DataSource]:
             hint="read workbooks and data sources",
             details={"line": root.line},
         )
+    views = [each for kind in ("worksheets", "dashboards", "stories") if (each := root.find(kind)) is not None]
+    count = sum(len(each.children) for each in views)
+    if count:
+        report.dropped(f"{plural(count, 'view')} of {path}", VIEWS, Place(path, views[0].line))
     listed = root.find("datasources")
     sources = listed.all("datasource") if listed is not None else []
     parameters = {
@@ -193,9 +205,13 @@ def _of_root(root: Element, path: str) -> Iterator[DataSource]:
             yield _Reader(each, path, parameters).data_source()
 
 
-def _resolve_published(sources: list[DataSource], report: Report) -> None:
-    """Give the data sources of workbooks the tables and fields of the published ones that they use."""
-    known: dict[str, DataSource] = {}
+def _resolve_published(sources: list[TableauData], report: Report) -> set[tuple[str, str]]:
+    """Give the data sources of workbooks the tables and fields of the published ones that they use.
+
+    Returns the keys of those whose published data source is not among them.
+    """
+    missing: set[tuple[str, str]] = set()
+    known: dict[str, TableauData] = {}
     for each in sources:
         if not each.published and each.relations:
             stem = each.path.rpartition("/")[2].rpartition(".")[0]
@@ -206,8 +222,8 @@ def _resolve_published(sources: list[DataSource], report: Report) -> None:
             continue
         found = known.get(each.published.casefold())
         if found is None:
-            why = f"it uses the published data source `{each.published}`, whose .tds or .tdsx file is not in the source"
-            report.dropped(f"data source `{each.title}`", why, each.place)
+            report.dropped(f"data source `{each.title}`, published as `{each.published}`", NOT_PUBLISHED, each.place)
+            missing.add(each.key)
             continue
         each.relations, each.links, each.is_related = found.relations, found.links, found.is_related
         each.fields = {**each.fields, **found.fields}
@@ -218,6 +234,7 @@ def _resolve_published(sources: list[DataSource], report: Report) -> None:
         for name, column in each.columns.items():
             if column.kind == "column" and name not in each.fields and name in by_title:
                 each.columns[name] = found.columns[by_title[name]]
+    return missing
 
 
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*")
@@ -228,6 +245,12 @@ _FROM_FILES: Final = frozenset(
 )  # fmt: skip
 FILE_DATA: Final = "its data is in a file, not in a database"
 """The reason why a relation is dropped whose rows come from a file."""
+
+NOT_PUBLISHED: Final = "the .tds or .tdsx file of the published data source is not among the files"
+"""The reason why a data source is dropped that only refers to a published one."""
+
+VIEWS: Final = "worksheets, dashboards and stories are not definitions"
+"""The reason why views are dropped."""
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -246,10 +269,10 @@ class _Reader:
     def __init__(self, element: Element, path: str, parameters: Mapping[str, Parameter]) -> None:
         self._element, self._path = element, path
         name = element.get("formatted-name") or element.get("name")
-        self._made = DataSource(path, name, element.get("caption"), Place(path, element.line), parameters=parameters)
+        self._made = TableauData(path, name, element.get("caption"), Place(path, element.line), parameters=parameters)
         self._classes: dict[str, Element] = {}
 
-    def data_source(self) -> DataSource:
+    def data_source(self) -> TableauData:
         """Return the data source."""
         made, element = self._made, self._element
         connection = element.find("connection")
@@ -330,7 +353,7 @@ class _Reader:
                 pairs.append(((first[0], first[1]), (second[0], second[1])))
             else:
                 why_not = "its condition is not an equality of columns"
-        link = Link(kind, tuple(pairs), place, why_not=why_not or ("" if pairs else _NO_PAIRS))
+        link = TableauLink(kind, tuple(pairs), place, why_not=why_not or ("" if pairs else _NO_PAIRS))
         if all(each.pairs != link.pairs for each in self._made.links):  # an object graph repeats the joins
             self._made.links.append(link)
 
@@ -380,7 +403,7 @@ class _Reader:
         if not pairs and not why_not:
             why_not = _NO_PAIRS
         place = Place(self._path, element.line)
-        self._made.links.append(Link("relationship", tuple(pairs), place, unique[0], unique[1], why_not))
+        self._made.links.append(TableauLink("relationship", tuple(pairs), place, unique[0], unique[1], why_not))
 
     def _side(self, text: str, members: list[str]) -> tuple[str, str] | None:
         parts = names_in(text)

@@ -56,6 +56,7 @@ def found(folder: Path, environ: Mapping[str, str] | None = None, **connections:
         ),
         (("reports/sales.pbit",), [("powerbi", "reports", {"source_dir": "reports"})]),
         (("reports/sales.pbix",), []),
+        (("bi/Sales.twbx", "bi/old/Shop.tds"), [("tableau", "bi", {"source_dir": "bi"})]),
         (PAGES, [("documents", "handbook", {"path": "handbook"})]),
         (("Docs/a.md", "Docs/b.markdown"), [("documents", "docs", {"path": "Docs"})]),
         (("team/wiki/a.md", "team/wiki/b.md"), [("documents", "wiki", {"path": "team/wiki"})]),
@@ -71,11 +72,12 @@ def test_what_a_folder_has(names: tuple[str, ...], offers: list[Any], tmp_path: 
 
 
 def test_what_is_offered_can_be_connected(tmp_path: Path) -> None:
-    write(tmp_path, (DBT, *LOOKML, *PAGES))
+    write(tmp_path, (DBT, *LOOKML, "tableau/Sales.twb", *PAGES))
     offers = source_offers(tmp_path, {}, config())
     assert [offer.label for offer in offers] == [
         "dbt project in dbt/",
         "LookML in bi/, 2 files",
+        "Tableau files in tableau/, 1 file",
         "documents in handbook/, 2 Markdown files",
     ]
     entries = config(**{offer.id: {"driver": offer.driver, **offer.fields} for offer in offers})
