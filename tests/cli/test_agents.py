@@ -154,3 +154,28 @@ def test_hints_name_the_project(ktx: Run, project: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     answer = ktx("agents", "list", "--project-dir", str(project))
     assert f"next: ktx agents install --project-dir {project} --target claude-code" in answer.err
+
+
+def test_files_in_another_folder(ktx: Run, project: Path, on_path: None) -> None:
+    app = project.parent / "app"
+    app.mkdir()
+    answer = ktx("agents", "install", "--target", "claude-code", "--install-dir", str(app), "--json")
+    client = answer.data["clients"][0]
+    assert (client["path"], client["install_dir"]) == (str(app / ".mcp.json"), str(app))
+    entry = json.loads((app / ".mcp.json").read_text())["mcpServers"]["ktx"]
+    assert entry["args"] == ["--project-dir", str(project), "mcp", "stdio"]
+    assert not (project / ".mcp.json").exists()
+    listed = [each for each in ktx("agents", "list", "--json").data["clients"] if each["install_dir"]]
+    assert [(each["target"], each["state"], each["path"]) for each in listed] == [
+        ("claude-code", "installed", str(app / ".mcp.json"))
+    ]
+    assert str(app / ".mcp.json") in ktx("agents", "list").out
+    doctor = {each["check"]: each for each in ktx("doctor", "--json").data["findings"]}
+    assert f"claude-code ({app})" in doctor["agents"]["message"]
+    (app / ".mcp.json").write_text("{}")
+    doctor = {each["check"]: each for each in ktx("doctor", "--json").data["findings"]}
+    assert f"--install-dir {app}" in doctor["agents:claude-code"]["hint"]
+    assert ktx("agents", "uninstall", "--install-dir", str(app)).code == 0
+    assert list(app.rglob("SKILL.md")) == []
+    assert ktx("agents", "install", "--target", "claude-code", "--install-dir", str(project)).code == 0
+    assert json.loads((project / ".mcp.json").read_text())["mcpServers"]["ktx"]["args"] == ["mcp", "stdio"]

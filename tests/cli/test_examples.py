@@ -39,6 +39,7 @@ CAPTURE = "it needs a capture, which a model makes"
 DEMO = "it builds another demo"
 SERVER = "it serves until it is stopped"
 PARSED_ONLY = {
+    "ktx agents install --target claude-code --install-dir ../app": "it needs the folder of an application",
     "ktx demo": DEMO,
     "ktx demo my-demo --seed 11": DEMO,
     "ktx evolve company/net-revenue --runs 8": MODEL,

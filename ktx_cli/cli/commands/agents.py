@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -27,6 +28,15 @@ SCOPE = Annotated[
     Scope | None,
     Option(
         "--scope", help="Write to files in the project, or to your own settings. Defaults to the client's first scope."
+    ),
+]
+INSTALL_DIR = Annotated[
+    Path | None,
+    Option(
+        "--install-dir",
+        metavar="DIR",
+        help="Folder for the project files of the client, such as the repository of an application. Defaults to the"
+        " project.",
     ),
 ]
 DRY_RUN = Annotated[bool, Option("--dry-run", help="Print the diff without writing anything.")]
@@ -58,6 +68,7 @@ def install(
         Profile | None,
         Option("--profile", help="Tools that the server lists. Defaults to the profile of the existing entry."),
     ] = None,
+    install_dir: INSTALL_DIR = None,
     dry_run: DRY_RUN = False,
 ) -> Result:
     """Install the MCP server and skills in agent clients.
@@ -65,8 +76,8 @@ def install(
     All other settings of the clients stay unchanged.
 
     Examples:
-        ktx agents install --target claude-code
         ktx agents install --target cursor --target codex --dry-run
+        ktx agents install --target claude-code --install-dir ../app
         ktx agents install --target cursor --http http://127.0.0.1:7878/mcp
     """
     from ktx_cli.jobs.clients.install import Wanted, install
@@ -74,7 +85,7 @@ def install(
     from ktx_cli.jobs.serve.state import server_attributes
     from ktx_cli.llm import secret_names
 
-    where, config = _place(session)
+    where, config = _place(session, install_dir)
     if not target:
         raise UsageError("--target is required", hint=f"add --target with one of {', '.join(Target)}")
     if http is None and token_env is not None:
@@ -117,11 +128,17 @@ def list_agents(session: Session) -> Result:
 
 
 @command(commands, "uninstall", schema="agents-uninstall")
-def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
+def uninstall(
+    session: Session,
+    target: TARGETS = None,
+    scope: SCOPE = None,
+    install_dir: INSTALL_DIR = None,
+    dry_run: DRY_RUN = False,
+) -> Result:
     """Remove this project from agent clients.
 
-    Removes it from all clients unless --target is given, and restores their files to the state before the
-    installation.
+    Removes it from all clients and folders unless --target or --install-dir is given, and restores their files to the
+    state before the installation.
 
     Examples:
         ktx agents uninstall --target claude-code
@@ -129,16 +146,17 @@ def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry
     """
     from ktx_cli.jobs.clients.install import uninstall
 
-    where, _ = _place(session)
+    where, _ = _place(session, install_dir)
     report = uninstall(where, target or [], scope, dry_run=dry_run)
     return Result(report.to_json(), _shown(report), report.error)
 
 
-def _place(session: Session) -> tuple[Where, KtxConfig]:
+def _place(session: Session, install_dir: Path | None = None) -> tuple[Where, KtxConfig]:
     from ktx_cli.jobs.clients.targets import Where
 
     layout, config = session.load_project(with_mounts=True)
-    return Where(layout.root, os.environ), config
+    folder = None if install_dir is None else install_dir.absolute().resolve()
+    return Where(layout.root, os.environ, install_dir=None if folder == layout.root.resolve() else folder), config
 
 
 def _shown(report: InstallReport) -> list[Block]:

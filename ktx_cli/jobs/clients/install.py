@@ -79,7 +79,7 @@ class _Edits:
 
     def __post_init__(self) -> None:
         self.manifest = load_manifest(Layout(self.where.project))
-        self.staging = Staging(self.where.project)
+        self.staging = Staging((self.where.project, self.where.root, *map(Path, self.manifest.install_dirs)))
 
 
 def install(wanted: Wanted, where: Where) -> InstallReport:
@@ -91,8 +91,15 @@ def install(wanted: Wanted, where: Where) -> InstallReport:
     if wanted.name is not None and not _NAME.fullmatch(wanted.name):
         message = "--name accepts letters, digits, `-` and `_`, at most 64"
         raise UsageError(message, hint=f"for example: --name {_folder_name(where)}")
-    edits = _Edits(where, wanted)
-    outcomes = [_install_one(edits, target, scope_of(target, wanted.scope)) for target in dict.fromkeys(wanted.targets)]
+    if where.install_dir is not None:
+        if wanted.scope is Scope.USER:
+            message = "--install-dir selects the folder of project files, but --scope user writes to your own settings"
+            raise UsageError(message, hint="omit one of them")
+        if not where.install_dir.is_dir():
+            message = f"{where.install_dir} is not a folder"
+            raise UsageError(message, hint=Command("-p", where.install_dir, program="mkdir"))
+    edits, wanted_scope = _Edits(where, wanted), Scope.PROJECT if where.install_dir is not None else wanted.scope
+    outcomes = [_install_one(edits, target, scope_of(target, wanted_scope)) for target in dict.fromkeys(wanted.targets)]
     return _finished(edits, outcomes)
 
 
@@ -107,8 +114,12 @@ def scope_of(target: Target, scope: Scope | None) -> Scope:
 
 
 def _install_one(edits: _Edits, target: Target, scope: Scope) -> ClientOutcome:
-    outcome = ClientOutcome(target, scope)
-    recorded = edits.manifest.of(target, scope) or Install(target=target, scope=scope)
+    install_dir = None if edits.where.install_dir is None else str(edits.where.install_dir)
+    outcome, made = (
+        ClientOutcome(target, scope, install_dir),
+        Install(target=target, scope=scope, install_dir=install_dir),
+    )
+    recorded = edits.manifest.of(*made.key) or made
     configuration = read_configuration(target, scope, edits.where, edits.staging)
     value = _value(edits, target, scope, _options(edits, configuration, recorded.entry))
     entry = None
@@ -117,7 +128,7 @@ def _install_one(edits: _Edits, target: Target, scope: Scope) -> ClientOutcome:
     else:
         entry = _install_entry(edits, configuration, value, recorded.entry, outcome)
     skills = _install_skills(edits, recorded, outcome)
-    edits.manifest.put(Install(target=target, scope=scope, entry=entry, skills=skills))
+    edits.manifest.put(made.model_copy(update={"entry": entry, "skills": skills}))
     return outcome
 
 
@@ -143,7 +154,7 @@ def _value(edits: _Edits, target: Target, scope: Scope, options: Sequence[str]) 
         hint = "use file:PATH or keyring:NAME for those secrets in ktx.yaml"
         edits.warnings.append(ResultWarning("variables_unseen", says, hint=hint, target=target.value))
     program = NAME
-    if scope is Scope.USER or target is Target.UNIVERSAL:
+    if scope is Scope.USER or target is Target.UNIVERSAL or where.install_dir is not None:
         _require_text(where.project, installed)
         scope, program = Scope.USER, str(installed)
     elif (lack := _lack(where.environ)) and not any(each.code == "not_on_path" for each in edits.warnings):
@@ -225,12 +236,12 @@ def _found_entry(
 
 def _name_for(edits: _Edits, configuration: Configuration, entries: dict[str, Any], recorded: Entry | None) -> str:
     """Return the name for the entry; raises `UsageError` if a foreign entry has that name."""
-    project, wanted = edits.where.project, edits.wanted.name
+    wanted = edits.wanted.name
     ours = [
         name
         for name, value in entries.items()
         if (recorded is not None and name == recorded.name and value == recorded.value)
-        or is_of(value, configuration.scope, project)
+        or is_of(value, configuration.scope, edits.where)
     ]
     name = wanted or (recorded.name if recorded is not None else next(iter(ours), DEFAULT_NAME))
     if wanted is None and recorded is None and not ours and is_ktx(entries.get(DEFAULT_NAME)):
@@ -249,13 +260,14 @@ def _folder_name(where: Where) -> str:
 
 def _inherit(edits: _Edits, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
     """Ensure that what ktx created around the entry is removed with the last entry of any project."""
-    peers = list(configuration.peers(edits.where.project))
+    peers = list(configuration.peers(edits.where))
     for each in [recorded, *(install.entry for install, _ in peers)]:
         if each is not None:
             made.created = made.created or each.created
             made.there = min(made.there, each.there)
-    for _, folders in peers:
-        edits.manifest.folders += [folder for folder in folders if folder not in edits.manifest.folders]
+    project = edits.where.project
+    theirs = [written(Path(folder), project) for _, folders in peers for folder in folders]
+    edits.manifest.folders += [folder for folder in dict.fromkeys(theirs) if folder not in edits.manifest.folders]
 
 
 # -- the skills ------------------------------------------------------------------------------------------------
@@ -284,15 +296,16 @@ def _finished(edits: _Edits, outcomes: Sequence[ClientOutcome]) -> InstallReport
     kill.
     """
     where, manifest, staging = edits.where, edits.manifest, edits.staging
+    layout = Layout(where.project)
+    before = load_manifest(layout)
     diffs = [diff_of(change) for change in staging.changes]
     report = InstallReport(outcomes, diffs, edits.wanted.dry_run, edits.warnings)
     if report.dry_run:
         return report
-    files = _of_clients(where)
+    folders = {None, where.root, *before.install_dirs, *manifest.install_dirs}
+    files = {path for folder in folders for path in _of_clients(where.at(None if folder is None else str(folder)))}
     for path in files:
         remove_dead_leftovers_of(path)
-    layout = Layout(where.project)
-    before = load_manifest(layout)
     made = [written(folder, where.project) for folder in staging.missing_folders()]
     manifest.folders += [folder for folder in made if folder not in manifest.folders]
     if before.installs != manifest.installs or before.folders != manifest.folders:
@@ -324,7 +337,7 @@ def _both(before: Manifest, after: Manifest) -> Manifest:
     """Return what is installed or will be."""
     both = after.model_copy(deep=True)
     for install in before.installs:
-        if both.of(install.target, install.scope) is None:
+        if both.of(*install.key) is None:
             both.put(install)
     return both
 
@@ -348,6 +361,7 @@ class ClientOutcome(Record):
 
     target: Target
     scope: Scope
+    install_dir: str | None = None
     action: str = "none"
     name: str | None = None
     path: Path | None = None
@@ -380,52 +394,59 @@ class InstallReport(Record):
 def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, dry_run: bool) -> InstallReport:
     """Remove this project from clients; without targets, from all clients that it was installed into.
 
+    With `where.install_dir`, only from that folder; otherwise, from all folders.
+
     Raises `ConfigError` for a configuration that cannot be read, `StorageError` for one that cannot be written.
     """
     edits = _Edits(where, Wanted(targets, scope, dry_run=dry_run))
-    return _finished(edits, [_uninstall_one(edits, install) for install in _chosen(edits.manifest, targets, scope)])
+    return _finished(edits, [_uninstall_one(edits, install) for install in _chosen(edits, targets, scope)])
 
 
-def _chosen(manifest: Manifest, targets: Sequence[Target], scope: Scope | None) -> list[Install]:
+def _chosen(edits: _Edits, targets: Sequence[Target], scope: Scope | None) -> list[Install]:
     """Return what to remove. For a named client, includes what is not recorded here, such as a colleague's entry."""
+    only = None if edits.where.install_dir is None else str(edits.where.install_dir)
     found = [
         each
-        for each in manifest.installs
-        if (not targets or each.target in targets) and (scope is None or each.scope is scope)
+        for each in edits.manifest.installs
+        if (not targets or each.target in targets)
+        and (scope is None or each.scope is scope)
+        and (only is None or each.install_dir == only)
     ]
     for target in dict.fromkeys(targets):
         if not any(each.target is target for each in found):
-            found.append(Install(target=target, scope=scope_of(target, scope)))
+            wanted = scope if only is None else Scope.PROJECT
+            found.append(Install(target=target, scope=scope_of(target, wanted), install_dir=only))
     return found
 
 
 def _uninstall_one(edits: _Edits, install: Install) -> ClientOutcome:
-    outcome = ClientOutcome(install.target, install.scope, action="absent")
-    is_recorded = edits.manifest.of(install.target, install.scope) is not None
-    edits.manifest.drop(install.target, install.scope)
-    entry = _uninstall_entry(edits, install, outcome)
-    skills = _uninstall_skills(edits, install, outcome, is_recorded=is_recorded)
+    outcome = ClientOutcome(install.target, install.scope, install.install_dir, action="absent")
+    where = edits.where.at(install.install_dir)
+    is_recorded = edits.manifest.of(*install.key) is not None
+    edits.manifest.drop(install)
+    entry = _uninstall_entry(edits, where, install, outcome)
+    skills = _uninstall_skills(edits, where, install, outcome, is_recorded=is_recorded)
     if entry is not None or skills:
-        edits.manifest.put(Install(target=install.target, scope=install.scope, entry=entry, skills=skills))
+        edits.manifest.put(install.model_copy(update={"entry": entry, "skills": skills}))
     return outcome
 
 
-def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) -> Entry | None:
+def _uninstall_entry(edits: _Edits, where: Where, install: Install, outcome: ClientOutcome) -> Entry | None:
     """Remove the entry; return its record if it was skipped."""
-    recorded, project = install.entry, edits.where.project
-    configuration = read_configuration(install.target, install.scope, edits.where, edits.staging, recorded)
+    recorded = install.entry
+    configuration = read_configuration(install.target, install.scope, where, edits.staging, recorded)
     if configuration is None:
         if recorded is not None:
             hint = f"remove `{recorded.name}` from {recorded.path} by hand"
             outcome.left.append(Left(recorded.path, "the client now uses another file", hint))
         return recorded
     outcome.path, entries = configuration.path, configuration.entries
-    ours = (configuration.found(*each) for each in entries.items() if is_of(each[1], configuration.scope, project))
+    ours = (configuration.found(*each) for each in entries.items() if is_of(each[1], configuration.scope, where))
     entry = recorded or next(ours, None)
     if entry is None or entry.name not in entries:
         return None
     outcome.name, current = entry.name, entries[entry.name]
-    if current != entry.value and not is_of(current, install.scope, project):
+    if current != entry.value and not is_of(current, install.scope, where):
         outcome.action = "left"
         hint = f"if nobody needs it, remove `{entry.name}` from {configuration.path} by hand"
         outcome.left.append(
@@ -441,16 +462,19 @@ def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) ->
     return None
 
 
-def _uninstall_skills(edits: _Edits, install: Install, outcome: ClientOutcome, *, is_recorded: bool) -> dict[str, str]:
+def _uninstall_skills(
+    edits: _Edits, where: Where, install: Install, outcome: ClientOutcome, *, is_recorded: bool
+) -> dict[str, str]:
     """Remove the skills that nobody else uses; return the skipped skills."""
     left: dict[str, str] = {}
-    used = {*edits.manifest.skill_files(), *_used_by_others(edits, install)}
-    files = skill_files(CLIENTS[install.target].places[install.scope], edits.where)
+    shared = _used_by_others(edits, where, install)
+    used = {edits.where.project / each for each in (*edits.manifest.skill_files(), *shared)}
+    files = skill_files(CLIENTS[install.target].places[install.scope], where)
     packaged = {written(path, edits.where.project): digest(content) for path, content in files.items()}
     for key, wrote in (install.skills if is_recorded else packaged).items():
         path = edits.where.project / key
-        reason = _reason_to_leave(edits, install, path, wrote)
-        if key in used or reason is None:
+        reason = _reason_to_leave(edits, where, install, path, wrote)
+        if path in used or reason is None:
             continue
         if not reason:
             edits.staging.remove(path)
@@ -461,11 +485,11 @@ def _uninstall_skills(edits: _Edits, install: Install, outcome: ClientOutcome, *
     return left
 
 
-def _reason_to_leave(edits: _Edits, install: Install, path: Path, wrote: str) -> str | None:
+def _reason_to_leave(edits: _Edits, where: Where, install: Install, path: Path, wrote: str) -> str | None:
     """Return why a skill is not removed: "" if it can be, None if it does not exist."""
     if not path.exists():
         return None
-    folder = edits.where.skills(CLIENTS[install.target].places[install.scope])
+    folder = where.skills(CLIENTS[install.target].places[install.scope])
     if folder is None or not path.is_relative_to(folder) or ".." in path.parts:
         return "the client uses another file now"
     if not path.relative_to(folder).parts[0].startswith(PREFIX):
@@ -473,17 +497,17 @@ def _reason_to_leave(edits: _Edits, install: Install, path: Path, wrote: str) ->
     return "" if digest(edits.staging.read(path) or b"") == wrote else "it was edited"
 
 
-def _used_by_others(edits: _Edits, install: Install) -> set[str]:
-    """Return the skills of this user that other projects use."""
+def _used_by_others(edits: _Edits, where: Where, install: Install) -> set[str]:
+    """Return the skills in the same folder that other projects use."""
     used: set[str] = set()
-    if install.scope is Scope.USER:
-        for target, client in CLIENTS.items():
-            if client.places[Scope.USER].skills != CLIENTS[install.target].places[Scope.USER].skills:
-                continue
-            try:
-                configuration = read_configuration(target, Scope.USER, edits.where, edits.staging)
-                peers = list(configuration.peers(edits.where.project)) if configuration else []
-            except KtxError:  # another client's unreadable file says nothing about others
-                continue
-            used.update(path for peer, _ in peers for path in peer.skills)
+    for target, client in CLIENTS.items():
+        place = client.places.get(install.scope)
+        if place is None or place.skills != CLIENTS[install.target].places[install.scope].skills:
+            continue
+        try:
+            configuration = read_configuration(target, install.scope, where, edits.staging)
+            peers = list(configuration.peers(where)) if configuration else []
+        except KtxError:  # another client's unreadable file says nothing about others
+            continue
+        used.update(path for peer, _ in peers for path in peer.skills)
     return used

@@ -32,14 +32,23 @@ NOT_INSTALLED, INSTALLED, CHANGED, STALE, UNREADABLE = "not_installed", "install
 
 @dataclass(slots=True)
 class ClientState(Record):
-    """One client in one scope. `reasons`: what is changed, outdated or unreadable, one sentence each."""
+    """One client in one scope. `reasons`: what is changed, outdated or unreadable, one sentence each.
+
+    `install_dir`: the folder with its project files, None if that is the project.
+    """
 
     target: Target
     scope: Scope
+    install_dir: str | None = None
     state: str = NOT_INSTALLED
     name: str | None = None
     path: Path | None = None
     reasons: list[str] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """The scope, or the other folder with the client's project files."""
+        return self.install_dir or self.scope.value
 
     def say(self, state: str, reason: str) -> None:
         """Add a reason; the first state wins."""
@@ -48,17 +57,24 @@ class ClientState(Record):
 
 
 def list_clients(where: Where) -> list[ClientState]:
-    """Return the state of every client in every scope, without starting or writing anything."""
+    """Return the state of every client in every scope, and in every other folder into which it was installed.
+
+    Starts and writes nothing.
+    """
     manifest = load_manifest(Layout(where.project))
-    return [
-        _state(target, scope, manifest.of(target, scope), where)
-        for target, client in CLIENTS.items()
-        for scope in client.places
-    ]
+    states: list[ClientState] = []
+    for target, client in CLIENTS.items():
+        for scope in client.places:
+            elsewhere = [each.install_dir for each in manifest.installs if (each.target, each.scope) == (target, scope)]
+            for folder in dict.fromkeys((None, *elsewhere)):
+                states.append(_state(target, scope, manifest.of(target, scope, folder), where.at(folder)))
+    return states
 
 
 def _state(target: Target, scope: Scope, install: Install | None, where: Where) -> ClientState:
-    state, staging = ClientState(target, scope, INSTALLED if install else NOT_INSTALLED), Staging(where.project)
+    found = INSTALLED if install else NOT_INSTALLED
+    state = ClientState(target, scope, None if where.install_dir is None else str(where.install_dir), found)
+    staging = Staging((where.project, where.root))
     try:
         _look_at_entry(state, install, where, staging)
         _look_at_skills(state, install, where, staging)
@@ -75,7 +91,7 @@ def _look_at_entry(state: ClientState, install: Install | None, where: Where, st
             state.say(STALE, f"it was written to {recorded.path}, which the client no longer uses")
         return
     state.path, entries = configuration.path, configuration.entries
-    ours = [name for name, value in entries.items() if is_of(value, state.scope, where.project)]
+    ours = [name for name, value in entries.items() if is_of(value, state.scope, where)]
     state.name = recorded.name if recorded else next(iter(ours), None)
     if state.name is None:
         return
@@ -91,7 +107,7 @@ def _problems(value: Any, recorded: Entry | None, scope: Scope, where: Where) ->
     """Yield the problems with an entry: it does not work, or was changed."""
     if is_ktx(value):
         folder, program = folder_of(value), words_of(value)[0]
-        if folder is not None and not is_of(value, scope, where.project):
+        if folder is not None and not is_of(value, scope, where):
             yield STALE, f"it serves {folder}, but this project is {where.project}"
         if os.sep in program and not (Path(program).is_file() and os.access(program, os.X_OK)):
             yield STALE, f"the program `{program}` no longer exists"

@@ -45,16 +45,22 @@ class Entry(_Record):
 
 
 class Install(_Record):
-    """A client, in one scope. `skills`: the files of its skills, with the sha256 of what was written."""
+    """A client, in one scope. `skills`: the files of its skills, with the sha256 of what was written.
+
+    `install_dir`: the folder with its project files, None if that is the project.
+    """
 
     target: Target
     scope: Scope
+    install_dir: str | None = None
     entry: Entry | None = None
     skills: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _is_of_ktx(self) -> Self:
         """Reject an entry that ktx never writes: a planted entry could make ktx remove other people's entries."""
+        if self.install_dir is not None and not (self.scope is Scope.PROJECT and Path(self.install_dir).is_absolute()):
+            raise ValueError("the folder was not written by ktx")
         place = CLIENTS[self.target].places.get(self.scope)
         if self.entry is None or place is None:
             return self
@@ -62,6 +68,11 @@ class Install(_Record):
         if not own or not (is_ktx(self.entry.value) or is_address(self.entry.value)):
             raise ValueError("the entry was not written by ktx")
         return self
+
+    @property
+    def key(self) -> tuple[Target, Scope, str | None]:
+        """What no other installation of the project shares."""
+        return self.target, self.scope, self.install_dir
 
 
 class Manifest(_Record):
@@ -71,21 +82,27 @@ class Manifest(_Record):
     installs: list[Install] = []
     folders: list[str] = []
 
-    def of(self, target: Target, scope: Scope) -> Install | None:
-        """Return what is installed in a client and scope."""
-        return next((each for each in self.installs if (each.target, each.scope) == (target, scope)), None)
+    def of(self, target: Target, scope: Scope, install_dir: Path | str | None) -> Install | None:
+        """Return what is installed in a client, a scope and a folder (None: the project)."""
+        key = (target, scope, None if install_dir is None else str(install_dir))
+        return next((each for each in self.installs if each.key == key), None)
 
     def put(self, install: Install) -> None:
         """Record the current installation in place of the earlier record."""
         for index, each in enumerate(self.installs):
-            if (each.target, each.scope) == (install.target, install.scope):
+            if each.key == install.key:
                 self.installs[index] = install
                 return
         self.installs.append(install)
 
-    def drop(self, target: Target, scope: Scope) -> None:
-        """Remove a client and scope from the record."""
-        self.installs = [each for each in self.installs if (each.target, each.scope) != (target, scope)]
+    def drop(self, install: Install) -> None:
+        """Remove a client, in a scope and a folder, from the record."""
+        self.installs = [each for each in self.installs if each.key != install.key]
+
+    @property
+    def install_dirs(self) -> list[str]:
+        """The folders of `--install-dir`."""
+        return list(dict.fromkeys(each.install_dir for each in self.installs if each.install_dir is not None))
 
     def skill_files(self) -> Iterator[str]:
         """Yield the skill files in use."""
@@ -121,7 +138,9 @@ def save_manifest(layout: Layout, manifest: Manifest) -> None:
     """Write what is installed; an empty manifest is removed."""
     if manifest.installs or manifest.folders:
         prepare_private_folder(layout)
-        write_atomic(layout.agents_manifest, manifest.model_dump_json(indent=2).encode() + b"\n", mode=0o600)
+        write_atomic(
+            layout.agents_manifest, manifest.model_dump_json(indent=2, exclude_none=True).encode() + b"\n", mode=0o600
+        )
     elif layout.agents_manifest.exists():
         try:
             layout.agents_manifest.unlink()
@@ -298,14 +317,14 @@ def folder_of(entry: Any) -> Path | None:
     return Path(after[0]) if after and not after[0].startswith("$") else None
 
 
-def is_of(entry: Any, scope: Scope, project: Path) -> bool:
+def is_of(entry: Any, scope: Scope, where: Where) -> bool:
     """Return whether an entry starts the server of this project: the project it names, or the one that contains it."""
     if not is_ktx(entry):
         return False
     folder = folder_of(entry)
     if folder is None:
-        return scope is Scope.PROJECT
-    return folder == project or folder.resolve() == project.resolve()
+        return scope is Scope.PROJECT and where.install_dir is None
+    return folder == where.project or folder.resolve() == where.project.resolve()
 
 
 @dataclass(slots=True)
@@ -360,16 +379,23 @@ class Configuration:
         text = self.editor.remove(self.text, tuple(entry.container), entry.name, entry.there, str(self.path))
         self.text = None if entry.created and not self.path.is_symlink() and self.editor.is_blank(text) else text
 
-    def peers(self, project: Path) -> Iterator[tuple[Install, list[str]]]:
-        """Yield what this user's other projects have installed into the same file, with the folders they created."""
-        if self.scope is not Scope.USER:
-            return
+    def peers(self, where: Where) -> Iterator[tuple[Install, list[str]]]:
+        """Yield what other projects have installed into the same file, with the folders they created.
+
+        All paths are absolute.
+        """
         for value in self.entries.values():
-            folder = folder_of(value) if is_ktx(value) else None
-            manifest = None if folder is None or is_of(value, self.scope, project) else _manifest_of(folder)
-            install = manifest.of(self.target, self.scope) if manifest else None
-            if manifest and install and install.entry and install.entry.path == self.shown:
-                yield install, manifest.folders
+            if not is_ktx(value) or is_of(value, self.scope, where):
+                continue
+            folder = folder_of(value) or (where.root if self.scope is Scope.PROJECT else None)
+            manifest = None if folder is None else _manifest_of(folder)
+            if folder is None or manifest is None:
+                continue
+            install_dir = None if self.scope is Scope.USER or folder == where.root else where.root
+            install = manifest.of(self.target, self.scope, install_dir)
+            if install is not None and install.entry is not None and folder / install.entry.path == self.path:
+                skills = {str(folder / path): sha for path, sha in install.skills.items()}
+                yield install.model_copy(update={"skills": skills}), [str(folder / each) for each in manifest.folders]
 
 
 def _manifest_of(project: Path) -> Manifest | None:

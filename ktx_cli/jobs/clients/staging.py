@@ -32,11 +32,11 @@ class ConfigChange:
 class Staging:
     """The future contents of files.
 
-    `inside`: a folder whose files must not be links that point out of it: they came with a repository, and their
-    targets belong to somebody else.
+    `inside`: folders whose files must not be links that point out of them: they came with a repository, and their
+    targets belong to somebody else. The first is the project.
     """
 
-    inside: Path | None = None
+    inside: tuple[Path, ...] = ()
     _seen: dict[Path, bytes | None] = field(default_factory=dict)
     _new: dict[Path, tuple[Path, bytes | None]] = field(default_factory=dict)
 
@@ -95,11 +95,12 @@ class Staging:
 
     def _real(self, path: Path) -> Path:
         real = _real(path)
-        root = self.inside
-        if root is not None and path.is_relative_to(root) and not real.is_relative_to(root.resolve()):
-            message = f"{path} is a symbolic link that points outside the project, to {real}"
-            hint = Hint("replace it with a file: {}", Command(path, program="rm"))
-            raise StorageError(message, hint=hint, details={"path": str(path)})
+        for root in self.inside:
+            if path.is_relative_to(root) and not real.is_relative_to(root.resolve()):
+                outside = "the project" if root == self.inside[0] else root
+                message = f"{path} is a symbolic link that points outside {outside}, to {real}"
+                hint = Hint("replace it with a file: {}", Command(path, program="rm"))
+                raise StorageError(message, hint=hint, details={"path": str(path)})
         return real
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
@@ -32,7 +32,9 @@ class Target(StrEnum):
 
 
 class Scope(StrEnum):
-    """For whom ktx is installed: everybody on the project (files next to `ktx.yaml`), or this user in all folders."""
+    """For whom ktx is installed: everybody on the project (files next to `ktx.yaml`, or in the folder of
+    `--install-dir`), or this user in all folders.
+    """
 
     PROJECT = "project"
     USER = "user"
@@ -258,16 +260,30 @@ CLIENTS: Final[Mapping[Target, Client]] = {
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """This project, and this user's folders; nothing else on the machine is inspected."""
+    """This project, and this user's folders; nothing else on the machine is inspected.
+
+    `install_dir`: the absolute folder with the client's project files, such as the application that the agent works on;
+    None if that is the project itself.
+    """
 
     project: Path
     environ: Mapping[str, str]
     platform: str = sys.platform
+    install_dir: Path | None = None
+
+    @property
+    def root(self) -> Path:
+        """The folder with the client's project files."""
+        return self.install_dir or self.project
+
+    def at(self, install_dir: str | None) -> Where:
+        """Return the same project with its files in another folder, as in the manifest."""
+        return replace(self, install_dir=None if install_dir is None else Path(install_dir))
 
     def folder(self, base: Folder) -> Path:
         """Return the base folder for a kind of file."""
         if base == "project":
-            return self.project
+            return self.root
         if base == "claude":
             return self._named("CLAUDE_CONFIG_DIR") or self.home
         if base == "claude_skills":

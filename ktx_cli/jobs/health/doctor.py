@@ -53,8 +53,11 @@ def check_agents(context: CheckContext) -> list[CheckResult]:
     states = list_clients(Where(context.project_dir, context.environ))
     drifted = [state for state in states if state.state not in (NOT_INSTALLED, INSTALLED)]
     if drifted:
-        return [_client_finding(context, state, manifest.of(state.target, state.scope)) for state in drifted]
-    installed = [f"{state.target} ({state.scope})" for state in states if state.state == INSTALLED]
+        return [
+            _client_finding(context, state, manifest.of(state.target, state.scope, state.install_dir))
+            for state in drifted
+        ]
+    installed = [f"{state.target} ({state.place})" for state in states if state.state == INSTALLED]
     message = f"unchanged: {listing(installed)}" if installed else "this project is not installed in any agent client"
     return [CheckResult(AGENTS, Level.OK, message)]
 
@@ -62,6 +65,7 @@ def check_agents(context: CheckContext) -> list[CheckResult]:
 def _client_finding(context: CheckContext, state: ClientState, recorded: Install | None) -> CheckResult:
     check, message = f"{AGENTS}:{state.target}", "; ".join(state.reasons)
     words = ["--target", state.target.value, "--scope", state.scope.value]
+    words += [] if state.install_dir is None else ["--install-dir", state.install_dir]
     again = Command("agents", "install", *words)
     if _is_off_path(context, recorded):
         folder = shell_words(installed_program(context.environ).parent)
@@ -87,14 +91,14 @@ def _is_there(context: CheckContext, state: ClientState, recorded: Install | Non
     For files elsewhere, the manifest does not prove it. The manifest could come with a repository, but the user decides
     which projects the clients serve.
     """
-    if state.scope is Scope.PROJECT:
+    if state.scope is Scope.PROJECT and state.install_dir is None:
         return True
-    where = Where(context.project_dir, context.environ)
+    where = Where(context.project_dir, context.environ).at(state.install_dir)
     try:
-        configuration = read_configuration(state.target, state.scope, where, Staging(where.project))
+        configuration = read_configuration(state.target, state.scope, where, Staging((where.project, where.root)))
         if configuration is None:
             return recorded is not None and recorded.entry is None
-        return any(is_of(entry, state.scope, where.project) for entry in configuration.entries.values())
+        return any(is_of(entry, state.scope, where) for entry in configuration.entries.values())
     except KtxError:  # an unreadable file contains nothing of ours
         return False
 
@@ -110,12 +114,12 @@ def _again(context: CheckContext, state: ClientState) -> Repair:
     def repair() -> str:
         variables = sorted(secret_names(context.loaded.config))
         wanted = Wanted([state.target], state.scope, state.name, variables=variables)
-        report = install(wanted, Where(context.project_dir, context.environ))
+        report = install(wanted, Where(context.project_dir, context.environ).at(state.install_dir))
         problem: KtxError | None = report.error
         if problem is not None:
             raise problem
         written = listing(diff.path for diff in report.diffs) or "nothing to write"
-        return f"reinstalled into {state.target} ({state.scope}): {written}"
+        return f"reinstalled into {state.target} ({state.place}): {written}"
 
     return repair
 

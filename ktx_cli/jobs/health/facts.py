@@ -153,7 +153,7 @@ class ClientFacts:
     @property
     def agents_text(self) -> str:
         """The clients as one line."""
-        clients = [f"{client.target} ({client.scope}{_unlike_installed(client.state)})" for client in self.clients]
+        clients = [f"{client.target} ({client.place}{_unlike_installed(client.state)})" for client in self.clients]
         return (
             listing([*clients, *self.problems], 8) if clients or self.problems else "not installed in any agent client"
         )
