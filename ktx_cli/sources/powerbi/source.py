@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
+from ktx_cli.project import Layout
 from ktx_cli.semantic import (
     NO_MODEL,
     NO_ROLES,
@@ -124,7 +125,8 @@ class PowerBiSource(Source):
         reports: list[tuple[Fidelity, ...]] = []
         by_connection: dict[str, list[str]] = {}
         unread = Report()
-        for model in read_models(texts, unread):
+        models = read_models(texts, unread)
+        for model in models:
             found = _connections(model, tables)
             if len(found) == 1:
                 by_connection.setdefault(found[0], []).extend(model.files)
@@ -135,7 +137,9 @@ class PowerBiSource(Source):
         reports.append(unread.sorted())
         for connection, paths in sorted(by_connection.items()):
             chosen = {path: texts[path] for path in sorted(paths)}
-            broken = leave_broken(context, connection, wanted)
+            broken = leave_broken(context, connection, wanted) or _leave_unread(
+                unread, chosen, connection, context, wanted
+            )
             if broken is not None:
                 reports.append(tuple(Fidelity(Kind.DROPPED, f"file {p}", broken.message, Place(p)) for p in chosen))
                 warnings.append(broken)
@@ -228,6 +232,23 @@ def _no_connection(model: PowerBiModel, found: list[str]) -> ResultWarning:
     why = f"has tables of several connections: {listing(found)}" if found else "has no scanned table"
     hint = "keep the tables of each database in a model of their own" if found else "scan its database first"
     return ResultWarning("no_table", f"{place}: the model {model.path} {why}", hint=hint, path=place.path)
+
+
+def _leave_unread(
+    unread: Report, chosen: Iterable[str], connection: str, context: ProjectContext, wanted: Wanted
+) -> ResultWarning | None:
+    """Keep what earlier runs wrote for a connection if a file of its models can no longer be read.
+
+    Returns a warning about the file, or None if all can be read or nothing was written before.
+    """
+    folder = f"{Layout.context_paths(connection)[0]}/"
+    lost = next((each for each in unread.items if each.place.path in chosen), None)
+    if lost is None or not any(path.startswith(folder) for path in context.owned):
+        return None
+    wanted.left.add(folder)
+    what = f"{lost.place}: {lost.why}; the definitions in `{connection}` stay as they were"
+    hint = "correct the file; the next run reads it again"
+    return ResultWarning("not_written", what, hint=hint, path=lost.place.path, line=lost.place.line)
 
 
 def _restricted(report: Iterable[Fidelity]) -> Iterator[ResultWarning]:

@@ -14,8 +14,11 @@ from typing import Final, NamedTuple, NoReturn
 from ktx_cli.core import one_line
 from ktx_cli.semantic.interchange.report import UnresolvedError
 
-MAX_DEPTH: Final = 60
-"""The maximum depth of nested expressions."""
+MAX_DEPTH: Final = 40
+"""The maximum depth of nested parentheses and functions."""
+
+MAX_LEVELS: Final = 120
+"""The maximum depth of a tree, in which each operator is a level."""
 
 LONGEST: Final = 20_000
 """The maximum length of an expression, in characters."""
@@ -170,6 +173,12 @@ class _Parser:
         result = self._expression()
         if self._at < len(self._tokens):
             self._refuse()
+        rest = [(result, 1)]
+        while rest:
+            node, level = rest.pop()
+            if level > MAX_LEVELS:
+                raise DaxError(f"the DAX expression has more than {MAX_LEVELS} levels")
+            rest += ((child, level + 1) for child in children(node))
         return result
 
     def _peek(self) -> str:

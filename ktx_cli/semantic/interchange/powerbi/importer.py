@@ -20,6 +20,7 @@ from ktx_cli.semantic.interchange.powerbi.world import (
     NO_ROLES,
     ONE_WAY,
     SUMMARY,
+    TOO_DEEP,
     TYPES,
     Entity,
     Field,
@@ -172,25 +173,33 @@ class _ModelImport:
 
     def _calculated(self, entity: Entity, name: str) -> Field | None:
         """Import a calculated column, and return it, or None if it was dropped."""
-        column, draft = entity.table.columns[name], entity.draft
+        column = entity.table.columns[name]
         what = f"calculated column `{entity.table.name}[{name}]`"
         with self._report.dropping(what, column.place):
-            translator = RowTranslator(self._world, entity)
-            value = translator.value(parse_dax(column.expression or ""))
-            kind = value.kind or TYPES.get((column.type or "").lower())
-            added, renamed = draft.define(slug(name), value.tree.sql(self._world.dialect), kind)
-            if column.hidden:
-                added.visibility = "internal"
-            added.description = column.description or added.description
-            added.label = name if name != added.name else added.label
-            target = f"{draft.name}.{added.name}"
-            for note in translator.notes:
-                self._report.approximated(what, note, column.place, target)
-            if renamed:
-                self._report.approximated(what, TAKEN, column.place, target)
-            self._report.kept(what, column.place, target)
-            entity.fields[name] = Field(added.name, kind, value.nullable)
+            try:
+                self._compute(entity, column, what)
+            except RecursionError:
+                raise UnresolvedError(TOO_DEEP) from None
         return entity.fields.get(name)
+
+    def _compute(self, entity: Entity, column: Column, what: str) -> None:
+        """Add a calculated column to its source."""
+        name, draft = column.name, entity.draft
+        translator = RowTranslator(self._world, entity)
+        value = translator.value(parse_dax(column.expression or ""))
+        kind = value.kind or TYPES.get((column.type or "").lower())
+        added, renamed = draft.define(slug(name), value.tree.sql(self._world.dialect), kind)
+        if column.hidden:
+            added.visibility = "internal"
+        added.description = column.description or added.description
+        added.label = name if name != added.name else added.label
+        target = f"{draft.name}.{added.name}"
+        for note in translator.notes:
+            self._report.approximated(what, note, column.place, target)
+        if renamed:
+            self._report.approximated(what, TAKEN, column.place, target)
+        self._report.kept(what, column.place, target)
+        entity.fields[name] = Field(added.name, kind, value.nullable)
 
     # Relationships.
 
@@ -235,9 +244,9 @@ class _ModelImport:
             if role.tables:
                 self._report.dropped(what, NO_ROLES, role.place)
         for table in self._model.tables.values():
-            if table.name not in self._world.entities:
-                continue
             for kind, name, place in table.other:
+                if kind == "hierarchy" and table.name not in self._world.entities:
+                    continue
                 words = {"hierarchy": ("hierarchy", LEVELS), "calculationGroup": ("calculation group", GROUPS)}
                 word, why = words[kind]
                 self._report.dropped(f"{word} `{table.name}[{name}]`", why, place)

@@ -214,12 +214,12 @@ class _Tmdl:
         table = self._model.tables.setdefault(node.name, Table(node.name, node.place))
         table.description = node.description or table.description
         table.hidden = table.hidden or node.flag("isHidden")
-        table.is_dates = table.is_dates or node.properties.get("dataCategory") == "Time"
+        table.is_dates = table.is_dates or node.text("dataCategory") == "Time"
         for column in node.below("column"):
             table.columns[column.name] = _tmdl_column(column)
         for measure in node.below("measure"):
-            expression = measure.value if measure.value is not None else measure.properties.get("expression", "")
-            text = measure.properties.get("formatString")
+            expression = measure.value if measure.value is not None else measure.text("expression") or ""
+            text = measure.text("formatString")
             table.measures[measure.name] = Measure(
                 measure.name, measure.place, expression, measure.description, measure.flag("isHidden"), text
             )
@@ -229,18 +229,17 @@ class _Tmdl:
             table.other += [(kind, each.name, each.place) for each in node.below(kind)]
 
     def _relationship(self, node: Node) -> None:
-        own = reference_parts(node.properties.get("fromColumn", ""))
-        other = reference_parts(node.properties.get("toColumn", ""))
+        own = reference_parts(node.text("fromColumn") or "")
+        other = reference_parts(node.text("toColumn") or "")
         if len(own) != 2 or len(other) != 2:
             raise ConfigError(f"{node.place}: the relationship does not have two columns")
-        properties = node.properties
         self._model.relationships.append(
             Relationship(
                 node.name, node.place, (own[0], own[1]), (other[0], other[1]),
-                active=properties.get("isActive", "true").lower() != "false",
-                both=properties.get("crossFilteringBehavior", "").lower() == "bothdirections",
-                from_many=properties.get("fromCardinality", "many").lower() != "one",
-                to_many=properties.get("toCardinality", "one").lower() == "many",
+                active=(node.text("isActive") or "").lower() != "false",
+                both=(node.text("crossFilteringBehavior") or "").lower() == "bothdirections",
+                from_many=(node.text("fromCardinality") or "").lower() != "one",
+                to_many=(node.text("toCardinality") or "").lower() == "many",
             )
         )  # fmt: skip
 
@@ -253,20 +252,19 @@ class _Tmdl:
 
 
 def _tmdl_column(node: Node) -> Column:
-    properties = node.properties
     return Column(
-        node.name, node.place, properties.get("dataType"), properties.get("sourceColumn"), node.value,
-        node.description, node.flag("isHidden"), node.flag("isKey"), properties.get("summarizeBy"),
+        node.name, node.place, node.text("dataType"), node.text("sourceColumn"), node.value,
+        node.description, node.flag("isHidden"), node.flag("isKey"), node.text("summarizeBy"),
     )  # fmt: skip
 
 
 def _tmdl_partition(node: Node) -> Partition:
     kind = (node.value or "m").strip().lower()
-    source = next(iter(node.below("source")), None)
-    properties = {**node.properties, **(source.properties if source is not None else {})}
-    entity = tuple(filter(None, (properties.get("schemaName"), properties.get("entityName"))))
-    text = properties.get("source", properties.get("expression", properties.get("query")))
-    return Partition(node.name, node.place, kind, text, entity if "entityName" in properties else ())
+    source = next(iter(node.below("source")), node)
+    entity, schema = source.text("entityName"), source.text("schemaName")
+    text = source.text("source") or source.text("expression") or source.text("query")
+    parts = () if entity is None else (entity,) if schema is None else (schema, entity)
+    return Partition(node.name, node.place, kind, text, parts)
 
 
 class _Tmsl:

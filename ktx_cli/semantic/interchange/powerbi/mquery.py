@@ -269,7 +269,7 @@ class _Follower:
         if items and not isinstance(items[0], Items):
             items = (Items(items),)
         pairs = [each.items for each in items if isinstance(each, Items)]
-        if len(pairs) != len(items) or any(len(pair) != 2 for pair in pairs):
+        if not items or len(pairs) != len(items) or any(len(pair) != 2 for pair in pairs):
             raise UnresolvedError("its query renames columns in a way that ktx cannot follow")
         return [(self._text(old, steps), self._text(new, steps)) for old, new in pairs]
 

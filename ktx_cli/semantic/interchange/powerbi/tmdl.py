@@ -36,8 +36,8 @@ _PART: Final = re.compile(r"'((?:[^']|'')*)'|([^.']+)")
 class Node:
     """A TMDL object, such as `measure Revenue = SUM(Sales[Amount])` with the value `SUM(Sales[Amount])`.
 
-    `properties` maps keys to texts; the value of a flag is `true`. `places` maps keys to locations. `is_ref` is true
-    for an object that another file defines.
+    `properties` maps keys in lower case to texts; the value of a flag is `true`. `is_ref` is true for an object that
+    another file defines.
     """
 
     kind: str
@@ -46,7 +46,6 @@ class Node:
     value: str | None = None
     description: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
     children: list[Node] = field(default_factory=list)
     is_ref: bool = False
 
@@ -54,9 +53,13 @@ class Node:
         """Return the nested objects of a kind that are defined here."""
         return [child for child in self.children if child.kind == kind and not child.is_ref]
 
+    def text(self, key: str) -> str | None:
+        """Return a property, or None if it is missing. TMDL ignores case in keys."""
+        return self.properties.get(key.lower())
+
     def flag(self, key: str) -> bool:
         """Return whether a property is true."""
-        return self.properties.get(key, "").lower() == "true"
+        return (self.text(key) or "").lower() == "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,32 +121,29 @@ class _Parser:
                 self._at += 1
 
     def _member(self, parent: Node, line: _Line, description: str | None, depth: int) -> None:
-        place = Place(self._path, line.number)
         if (found := _PROPERTY.fullmatch(line.text)) is not None:
-            parent.properties[found[1]] = _unquoted(found[2].strip())
-            parent.places[found[1]] = place
+            parent.properties[found[1].lower()] = _unquoted(found[2].strip())
         elif (found := _EXPRESSION.fullmatch(line.text)) is not None:
-            parent.properties[found[1]] = self._expression(found[2].strip(), line, line.indent + 1)
-            parent.places[found[1]] = place
+            parent.properties[found[1].lower()] = self._expression(found[2].strip(), line, line.indent + 1)
         elif (found := _OBJECT.fullmatch(line.text)) is not None:
-            node = Node(found[1], _name(found[2]), place, description=description, is_ref=line.text.startswith("ref "))
+            place, is_ref = Place(self._path, line.number), line.text.startswith("ref ")
+            node = Node(found[1], _name(found[2]), place, description=description, is_ref=is_ref)
             if found[3] is not None:
                 node.value = self._expression(found[3].strip(), line, line.indent + 2 * self._unit)
             parent.children.append(node)
             self._members(node, line.indent, depth + 1)
         elif _FLAG.fullmatch(line.text) is not None:
-            self._flag_or_object(parent, line, place, depth)
+            self._flag_or_object(parent, line, depth)
         else:
             self._refuse(f"`{one_line(line.text, 60)}` is not an object or a property", line)
 
-    def _flag_or_object(self, parent: Node, line: _Line, place: Place, depth: int) -> None:
+    def _flag_or_object(self, parent: Node, line: _Line, depth: int) -> None:
         """Read a single word: an object without a name if something is nested in it, otherwise a flag."""
         following = next(self._rest(), None)
         if following is None or following.indent <= line.indent:
-            parent.properties[line.text] = "true"
-            parent.places[line.text] = place
+            parent.properties[line.text.lower()] = "true"
             return
-        node = Node(line.text, "", place)
+        node = Node(line.text, "", Place(self._path, line.number))
         parent.children.append(node)
         self._members(node, line.indent, depth + 1)
 

@@ -24,6 +24,9 @@ ZERO: Final = "where no row has a value, ktx can return 0 instead of blank"
 REPLACES: Final = (
     "Power BI replaces filters of a query on the same columns; ktx applies them as well, so groups by them differ"
 )
+REPLACES_TABLE: Final = "Power BI replaces filters of a query on all columns of the table; ktx applies them as well"
+GUARDED: Final = "Power BI returns blank unless the query selects a single value of a column; ktx returns the value"
+BLANK_ROW: Final = "Power BI also counts the blank row that stands for rows without a match"
 IGNORES_CASE: Final = "Power BI ignores case when it compares texts; the database may not"
 INFINITE: Final = "Power BI returns infinity or an error for a division by 0; ktx returns no value"
 LAST_DATE: Final = "Power BI uses the last date of the period in the date table; ktx uses the last date with rows"
@@ -36,9 +39,14 @@ NEEDS_TIME: Final = "ktx needs a time in the query or a time range; Power BI als
 
 POWERBI_INERT: Final = frozenset({
     SCREEN, LEVELS, SUMMARY, ZERO, REPLACES, IGNORES_CASE, INFINITE, LAST_DATE, NEEDS_TIME, ONE_WAY, NO_ROLES, GROUPS,
-    GENERATED, INACTIVE, TAKEN,
+    GENERATED, INACTIVE, TAKEN, REPLACES_TABLE, GUARDED, BLANK_ROW,
 })  # fmt: skip
 """Reasons for a difference that nobody has to resolve."""
+
+MAX_CHAIN: Final = 20
+"""The maximum number of measures, or calculated columns, that use each other in a row."""
+
+TOO_DEEP: Final = "the expressions that it depends on are nested too deeply"
 
 TYPES: Final = {
     "string": "string", "int64": "number", "double": "number", "decimal": "number", "datetime": "time", "date": "time",
@@ -76,6 +84,7 @@ class World:
         self.model, self.sources, self.report = model, sources, report
         self.entities: dict[str, Entity] = {}
         self.missing: dict[str, str] = {}
+        self._calculating = 0
         self.calculate: Callable[[Entity, str], Field | None] = lambda entity, name: None
 
     @property
@@ -98,7 +107,11 @@ class World:
             raise UnresolvedError(f"`{entity.table.name}` has no column `{name}`")
         if column.name not in entity.fields and column.expression is not None:
             entity.fields[column.name] = None  # so that a column that refers to itself is found
+            if self._calculating >= MAX_CHAIN:
+                raise UnresolvedError(f"it depends on more than {MAX_CHAIN} calculated columns in a row")
+            self._calculating += 1
             entity.fields[column.name] = self.calculate(entity, column.name)
+            self._calculating -= 1
         result = entity.fields.get(column.name)
         if result is None:
             raise UnresolvedError(f"the column `{entity.table.name}[{column.name}]` was not imported")

@@ -197,6 +197,18 @@ RATIOS: Final = (
         "CASE WHEN sum(qty) >= 25 THEN 'A' WHEN sum(qty) >= 10 THEN 'B' ELSE 'C' END",
     ),
     Case("Gift Units Or Nothing", "COALESCE([Gift Units], 0)", "coalesce(sum(qty) FILTER (WHERE is_gift), 0)"),
+    Case(
+        "Web Part", 'DIVIDE(CALCULATE([Revenue], Sales[Channel] = "web"), [Revenue])',
+        f"sum(qty * unit_price) FILTER (WHERE channel = 'web') / nullif({NET}, 0)",
+    ),
+    Case("No Units", 'IF([Units] = BLANK() || [Units] == 5, "few", "some")',
+         "CASE WHEN coalesce(sum(qty), 0) = 0 OR sum(qty) = 5 THEN 'few' ELSE 'some' END"),
+    Case(
+        "Revenue Per Piece", "DIVIDE([Revenue], SUM(Stock[On Hand]))",
+        f"{NET} / (SELECT sum(on_hand) FROM stock AS t JOIN dim_product AS d USING (product_key)"
+        " WHERE d.category = any_value(p.category))", by=("category",),
+    ),
+    Case("Guarded", "IF(HASONEVALUE('Product'[Category]), [Revenue])", NET, by=("category",)),
     Case("Rounded Price", "ROUND([Average Price], 1)", "round(avg(unit_price), 1)"),
 )  # fmt: skip
 FILTERS: Final = (
@@ -240,6 +252,10 @@ FILTERS: Final = (
     Case(
         "Zero Discount", "CALCULATE([# Lines], Sales[Discount] = 0)",
         "nullif(count_if(coalesce(discount, 0) = 0), 0)",
+    ),
+    Case(
+        "All Fruit", "CALCULATE([Revenue], FILTER(ALL('Product'), 'Product'[Category] = \"Fruit\"))",
+        "sum(qty * unit_price) FILTER (WHERE category = 'Fruit')", by=RED,
     ),
     Case(
         "Recent Units", "CALCULATE([Units], Sales[Ship Date] >= DATE(2024, 1, 1))",
