@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         run_async,
         to_probe,
     )
-    from ktx_cli.llm.registry import BackendKind, backend_kinds, find_kind, kind_of
+    from ktx_cli.llm.registry import BackendKind, backend_kinds, find_kind, kind_of, missing_client
     from ktx_cli.llm.routing import PROBE_PROMPT, RoutedRuntime, create_runtime
     from ktx_cli.llm.schemas import schema_model
     from ktx_cli.llm.settings import (

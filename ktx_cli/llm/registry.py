@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Final, Literal
 
-from ktx_cli.core import Hint, SettingPath
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.project import imported
 
 Client = Literal["requests", "session"]
@@ -70,6 +71,9 @@ class BackendKind:
     is_effort_settable: Callable[[str], bool] = no_effort
     """Returns whether the effort of a model can be set."""
 
+    caches_by_itself: bool = False
+    """Whether the provider decides what it caches, whatever `llm.promptCaching` says."""
+
     charges_list_prices: bool = False
     source: str
     """The system that counts tokens, in usage facts."""
@@ -88,6 +92,9 @@ class BackendKind:
 
     package: str = ""
     """The extra of `ktx-cli` that contains the client; empty: the client is always installed."""
+
+    module: str = ""
+    """The package in the extra without which the backend cannot run at all."""
 
     @property
     def credentials_hint(self) -> str:
@@ -125,6 +132,15 @@ def find_kind(name: str) -> BackendKind | None:
 def backend_kinds() -> Iterator[BackendKind]:
     """Yield every backend, in the order in which setup offers them."""
     return map(kind_of, _KINDS)
+
+
+def missing_client(backend: str) -> ConfigError | None:
+    """Return the error for the missing package of a backend, None if it is installed or none is needed."""
+    kind = kind_of(backend)
+    if not kind.module or find_spec(kind.module) is not None:
+        return None
+    message = f"the backend `{backend}` requires the package {kind.module}"
+    return ConfigError(message, hint=Command("install", f"ktx-cli[{kind.package}]", program="pip"))
 
 
 def sessions() -> tuple[str, ...]:

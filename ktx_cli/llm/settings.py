@@ -352,16 +352,24 @@ def ignored_fields(caching: PromptCaching) -> list[str]:
 
 
 def divergence(config: KtxConfig) -> ResultWarning | None:
-    """Return the warning about caching settings that a Claude Code backend of some role ignores."""
-    used = sorted({ref.backend for ref in bindings(config).values() if ref.backend in CLAUDE_BACKENDS})
+    """Return the warning about caching settings that a backend of some role ignores."""
     caching = config.llm.prompt_caching
-    fields = ignored_fields(caching) if used else []
-    if not fields:
+    if not _changed(caching):
         return None
+    from ktx_cli.llm.registry import kind_of
+
+    backends = sorted({ref.backend for ref in bindings(config).values()})
+    claude = [name for name in backends if name in CLAUDE_BACKENDS] if ignored_fields(caching) else []
+    others = [name for name in backends if kind_of(name).caches_by_itself]
+    if not (claude or others):
+        return None
+    fields, mapped = (_changed(caching), []) if others else (ignored_fields(caching), mapped_fields(caching))
     names = ", ".join(f"llm.promptCaching.{field}" for field in fields)
-    message = f"the backend {' and '.join(f'`{name}`' for name in used)} does not support {names}"
+    message = f"the backend {' and '.join(f'`{name}`' for name in (*claude, *others))} does not support {names}"
     hint = "Claude Code uses its own caching rules; remove the settings, or give the role an API backend"
-    return ResultWarning("prompt_caching_ignored", message, hint=hint, fields=fields, mapped=mapped_fields(caching))
+    if others:
+        hint = "the provider uses its own caching rules; remove the settings"
+    return ResultWarning("prompt_caching_ignored", message, hint=hint, fields=fields, mapped=mapped)
 
 
 def _is_off(caching: PromptCaching) -> bool:

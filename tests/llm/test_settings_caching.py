@@ -77,6 +77,17 @@ def test_the_warning_is_about_a_backend_behind_any_role(backend: str, models: di
     assert warning.details == {"fields": ["cacheTools"], "mapped": [*LONG]}
 
 
+def test_a_provider_that_caches_by_itself_ignores_every_setting() -> None:
+    models = {"default": "m", "triage": "claude-code:haiku"}
+    llm = {"provider": {"backend": "openai"}, "models": models, "promptCaching": LONG}
+    warning = divergence(KtxConfig.model_validate({"llm": llm}))
+    assert warning is not None and warning.message.startswith(
+        "the backend `openai` does not support llm.promptCaching."
+    )
+    assert warning.details == {"fields": [*LONG], "mapped": []}
+    assert divergence(KtxConfig.model_validate({"llm": {**llm, "promptCaching": {}}})) is None
+
+
 @pytest.mark.requirement("R58")
 @pytest.mark.table("fields", [{}, {"enabled": False}, LONG])
 def test_defaults_and_what_is_honoured_warn_nothing(fields: dict[str, Any]) -> None:

@@ -185,10 +185,10 @@ def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
 
 def _credentials(context: CheckContext, backend: str) -> KtxError | None:
     """Return why the backend's settings cannot be used; sends no request and opens no keyring."""
-    from ktx_cli.llm import missing_setting, resolved_keys, resolved_place
+    from ktx_cli.llm import missing_client, missing_setting, resolved_keys, resolved_place
 
     config = context.loaded.config
-    problem = missing_setting(config, backend)
+    problem = missing_setting(config, backend) or missing_client(backend)
     if problem is not None:
         return problem
     provider = getattr(config.llm.provider, kind_of(backend).block, None)
@@ -292,13 +292,14 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
     """Return the hint: a command with an existing model in place of a wrong one, or how to replace a foreign binary."""
     if error.code == "isolation" and error.hint in (None, Command("doctor")):
         return _AGAIN
-    if error.code == "connection" and result.ref.backend == "gateway":
-        return Hint("check the network, the proxy and {}", SettingPath("llm.provider.gateway.base_url"))
+    kind = kind_of(result.ref.backend)
+    if error.code == "connection" and kind.free_ids:
+        return Hint("check the network, the proxy and {}", SettingPath(f"llm.provider.{kind.block}.base_url"))
     if error.code != "model":
         return error.hint
     from ktx_cli.llm import PRICES
 
-    near = kind_of(result.ref.backend).default_model or did_you_mean(result.ref.model, PRICES)
+    near = kind.default_model or did_you_mean(result.ref.model, PRICES)
     if near in (None, result.ref.model) or error.hint is None:
         return error.hint
     model = near if result.ref.backend == backend else f"{result.ref.backend}:{near}"

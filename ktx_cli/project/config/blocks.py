@@ -151,7 +151,7 @@ def missing_settings(provider: Provider, backend: str) -> list[tuple[str, str]]:
 
 
 class PromptCaching(Block):
-    """Which parts of a request the provider caches, and for how long. Claude Code backends ignore these settings."""
+    """Which parts of a request the provider caches, and for how long. Only the APIs of Anthropic apply all of it."""
 
     enabled: bool = setting(True, "Enable prompt caching.")
     cache_system: bool = setting(True, "Cache the system prompt.", alias="cacheSystem")

@@ -242,6 +242,16 @@ def test_a_model_that_refuses_the_key(folder: Path, wizard: Wizard, model_server
     assert not any("canary" in said for said in person.said)
 
 
+def test_a_server_that_needs_no_key(folder: Path, wizard: Wizard, model_server: ModelServer) -> None:
+    model_server.play(lambda asked: says("ready"))
+    script = {"Which model backend?": "openai-compatible", "URL of the API": model_server.url, "Key, if the server": ""}
+    script |= {"Which models?": "one", "Model": "qwen3:8b"}
+    wizard(Person({**FULL, **script}), SetupStep.LLM, test=True)
+    found = yaml.load(_config(folder), where="")["llm"]
+    assert found["provider"] == {"backend": "openai-compatible", "openai_compatible": {"base_url": model_server.url}}
+    assert found["models"] == {"default": "qwen3:8b"}
+
+
 SCOPES = {
     "all": ({"Which tables?": "all"}, None),
     "schemas": ({"Which tables?": "schemas", "Which schemas?": ["mart"]}, ["mart.*"]),

@@ -17,6 +17,7 @@ from ktx_cli.llm import (
     DEFAULT_MODELS,
     kind_of,
     llm_error,
+    missing_client,
     missing_google_auth,
     missing_package,
     model_folder,
@@ -40,11 +41,15 @@ MAX_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LocalGateway:
-    """A program that implements the Anthropic API. `keys`: possible variables of its key."""
+    """A program that runs models or passes requests on. `keys`: possible variables of its key.
+
+    `has_openai_api`: it implements an API of OpenAI, and newer versions also that of Anthropic; else only the latter.
+    """
 
     name: str
     port: int
     keys: tuple[str, ...] = ()
+    has_openai_api: bool = True
 
     @property
     def url(self) -> str:
@@ -53,9 +58,10 @@ class LocalGateway:
 
 
 LOCAL_GATEWAYS: Final = (
-    LocalGateway("LiteLLM", 4000, ("LITELLM_API_KEY", "LITELLM_MASTER_KEY")),
-    LocalGateway("Ollama", 11434),
-    LocalGateway("LM Studio", 1234),
+    LocalGateway("LiteLLM", 4000, ("LITELLM_API_KEY", "LITELLM_MASTER_KEY"), has_openai_api=False),
+    LocalGateway("Ollama", 11434, ("OLLAMA_API_KEY",)),
+    LocalGateway("LM Studio", 1234, ("LM_API_TOKEN",)),
+    LocalGateway("vLLM", 8000, ("VLLM_API_KEY",)),
 )
 """The programs with their default ports."""
 
@@ -183,7 +189,9 @@ def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | No
 
 SESSION: Final = "your local Claude Code session"
 CLAUDE_CODE: Final = "claude-code"
+COMPATIBLE: Final = "openai-compatible"
 ANTHROPIC_HOST: Final = "api.anthropic.com"
+OPENAI_HOST: Final = "api.openai.com"
 ANY_GATEWAYS_KEY: Final = "GATEWAY_API_KEY"
 """The variable for a gateway key in ktx's own examples."""
 
@@ -192,7 +200,8 @@ ANY_GATEWAYS_KEY: Final = "GATEWAY_API_KEY"
 class ModelOffer:
     """A backend that could run the models or compute the embeddings.
 
-    `settings`: fields of the provider by the word of their flag; a required one that is missing has to be asked for.
+    `settings`: fields of the provider by the word of their flag; a required one that is missing has to be asked for, an
+    empty one is not needed.
     `problem`: why it cannot be used now; for a missing session, `details["sign_in"]` is the command that signs in.
     `models`: those known to exist, () if unknown.
     """
@@ -218,15 +227,16 @@ def model_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, 
 
 
 async def _model_offers(config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
-    named = _named_gateway(environ)
-    local = [each for each in LOCAL_GATEWAYS if named is None or not _is_same(named, each)]
+    named, compatible = _named_gateway(environ), _named_server(environ)
+    local = [each for each in LOCAL_GATEWAYS if not any(url and _is_same(url, each) for url in (named, compatible))]
     urls = (named or "", *(each.url for each in local))
     asked = asyncio.gather(*(asyncio.to_thread(ask, url) for url in urls))
     await asyncio.sleep(0)  # start the threads now: finding the binary may block the loop
     session = await _claude_code(config, project_dir, environ)
     listening, *answers = await asked
-    offers = [session, *_anthropic(environ, project_dir), *_vertex(environ)]
+    offers = [session, *_anthropic(environ, project_dir), *_vertex(environ), *_openai_api(environ, project_dir)]
     offers += [] if named is None else [_of_environment(named, listening, environ, project_dir)]
+    offers += [] if compatible is None else [_compatible(compatible, environ, project_dir)]
     return offers + [_on_this_machine(at, found, environ) for at, found in zip(local, answers, strict=True) if found]
 
 
@@ -274,15 +284,37 @@ def _vertex(environ: Mapping[str, str]) -> Iterable[ModelOffer]:
     return (ModelOffer("vertex", label, {key: value for key, value in settings.items() if value}, found.problem),)
 
 
+def _openai_api(environ: Mapping[str, str], project_dir: Path) -> Iterable[ModelOffer]:
+    key = _set(environ, "OPENAI_API_KEY")
+    if key is None or _named_server(environ) is not None:
+        return ()
+    settings = {"api_key": f"env:{key}"}
+    problem = missing_client("openai") or _unsendable("openai", settings, environ, project_dir)
+    return (ModelOffer("openai", f"the OpenAI API, with the key in {key}", settings, problem),)
+
+
+def _compatible(url: str, environ: Mapping[str, str], project_dir: Path) -> ModelOffer:
+    """Return the server in `OPENAI_BASE_URL`, with its key if there is one."""
+    label = f"the server {one_line(_without_user(url), 80)} in OPENAI_BASE_URL"
+    if has_password(url):
+        return ModelOffer(COMPATIBLE, label, problem=_with_password("OPENAI_BASE_URL", url))
+    settings = {"base_url": url, **_key(environ, ("OPENAI_API_KEY",))}
+    problem = missing_client(COMPATIBLE) or _unsendable(COMPATIBLE, settings, environ, project_dir)
+    return ModelOffer(COMPATIBLE, label, settings, problem)
+
+
+def _with_password(variable: str, url: str) -> KtxError:
+    return ConfigError(
+        f"{variable} contains a password, which would be written to ktx.yaml",
+        hint=Command(Placeholder(f"{variable}={shell_words(_without_user(url))}"), program="export"),
+    )
+
+
 def _of_environment(url: str, listening: Listening | None, environ: Mapping[str, str], project_dir: Path) -> ModelOffer:
     """Return the gateway in `ANTHROPIC_BASE_URL`, with its key."""
     label = f"the gateway {one_line(_without_user(url), 80)} in ANTHROPIC_BASE_URL"
     if has_password(url):
-        problem: KtxError | None = ConfigError(
-            "ANTHROPIC_BASE_URL contains a password, which would be written to ktx.yaml",
-            hint=Command(Placeholder(f"ANTHROPIC_BASE_URL={shell_words(_without_user(url))}"), program="export"),
-        )
-        return ModelOffer("gateway", label, problem=problem)
+        return ModelOffer("gateway", label, problem=_with_password("ANTHROPIC_BASE_URL", url))
     settings = {"base_url": url, **_key(environ, ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", ANY_GATEWAYS_KEY))}
     if settings.get("api_key") == "env:ANTHROPIC_AUTH_TOKEN":
         settings["auth"] = "bearer"
@@ -291,11 +323,23 @@ def _of_environment(url: str, listening: Listening | None, environ: Mapping[str,
 
 
 def _on_this_machine(gateway: LocalGateway, listening: Listening, environ: Mapping[str, str]) -> ModelOffer:
-    asks = "requires a key" if listening.asks_for_key else "accepts any key"
-    settings = {"base_url": gateway.url, **_key(environ, (*gateway.keys, ANY_GATEWAYS_KEY))}
-    return ModelOffer(
-        "gateway", f"{gateway.name} on this machine ({gateway.url}), {asks}", settings, None, listening.models
-    )
+    """Return the offer of a local program; without the package of its own API, by the one that newer versions have."""
+    label = f"{gateway.name} on this machine ({gateway.url})"
+    if not gateway.has_openai_api or missing_client(COMPATIBLE) is not None:
+        asks = "requires a key" if listening.asks_for_key else "accepts any key"
+        settings = {"base_url": gateway.url, **_key(environ, (*gateway.keys, ANY_GATEWAYS_KEY))}
+        return ModelOffer("gateway", f"{label}, {asks}", settings, None, listening.models)
+    asks = ", requires a key" if listening.asks_for_key else ""
+    key = _key(environ, gateway.keys) if listening.asks_for_key else {"api_key": ""}
+    settings = {"base_url": f"{gateway.url}/v1", **key}
+    return ModelOffer(COMPATIBLE, f"{label}{asks}", settings, None, listening.models)
+
+
+def _named_server(environ: Mapping[str, str]) -> str | None:
+    """Return the URL in `OPENAI_BASE_URL` unless it is OpenAI's."""
+    url = environ.get("OPENAI_BASE_URL", "").strip().rstrip("/")
+    host = _host(url)
+    return None if not host or host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}") else url
 
 
 def _named_gateway(environ: Mapping[str, str]) -> str | None:

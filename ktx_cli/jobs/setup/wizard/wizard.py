@@ -55,7 +55,7 @@ def _answer(work: WizardRun, offers: list[ModelOffer]) -> ModelAnswer:
     ready = [offer for offer in offers if offer.problem is None]
     choices = [MenuItem(offer.value, capital(offer.label)) for offer in ready]
     choices += [MenuItem(offer.value, capital(offer.label), "not usable now") for offer in offers if offer.problem]
-    known = {offer.backend for offer in offers}
+    known = {offer.value for offer in offers}
     choices += [MenuItem(each.name, each.label) for each in backend_kinds() if each.by_hand and each.name not in known]
     choices.append(MenuItem(NO_BACKEND, "No model for now"))
     default = ready[0].value if ready else NO_BACKEND
@@ -85,7 +85,7 @@ def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
         else:
             value = dialog.text(key, each.question, each.default, accepted)
         found |= {each.field: value} if value else {}
-    return found
+    return {field: value for field, value in found.items() if value}
 
 
 def _models(work: WizardRun, offer: ModelOffer) -> dict[str, str]:

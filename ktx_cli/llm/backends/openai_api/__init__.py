@@ -30,11 +30,13 @@ OPENAI: Final = BackendKind(
     questions=(ProviderQuestion("api_key", "Key", secret=True),),
     models={"default": "gpt-6.2-sol", "triage": "gpt-6-luna", "candidateExtraction": "gpt-6-luna"},
     is_effort_settable=is_effort_settable,
+    caches_by_itself=True,
     charges_list_prices=True,
     source="openai_api",
     executor_type="responses",
     telemetry="openai",
     package="openai",
+    module="openai",
 )
 
 OPENAI_COMPATIBLE: Final = BackendKind(
@@ -51,6 +53,7 @@ OPENAI_COMPATIBLE: Final = BackendKind(
     ),
     free_ids=True,
     is_effort_settable=is_effort_settable,
+    caches_by_itself=True,
     source="openai_compatible_api",
     executor_type="completions",
     telemetry="openai_compatible",
@@ -60,4 +63,5 @@ OPENAI_COMPATIBLE: Final = BackendKind(
         SettingPath("llm.provider.openai_compatible.auth"),
     ),
     package="openai",
+    module="openai",
 )

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, ConfigError, KtxError
+from ktx_cli.core import KtxError
 from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
 from ktx_cli.llm.backends.openai_api.abilities import Abilities, Lack, lack_in, method_of
 from ktx_cli.llm.backends.openai_api.chat import Chat
@@ -18,7 +18,7 @@ from ktx_cli.llm.backends.openai_api.responses import Responses
 from ktx_cli.llm.backends.openai_api.turns import Api, StreamedAnswer, unique_calls
 from ktx_cli.llm.errors import llm_error
 from ktx_cli.llm.governor import RateSignal
-from ktx_cli.llm.registry import kind_of
+from ktx_cli.llm.registry import missing_client
 from ktx_cli.llm.settings import missing_setting, resolved_keys, resolved_place
 from ktx_cli.llm.types import Cost
 from ktx_cli.llm.usage import cost_of
@@ -221,10 +221,10 @@ def make_client(
     The SDK reads keys, URLs, the organization, the project and headers from the environment unless they are given: all
     are given here, or removed again.
     """
-    problem = missing_setting(config, backend)
+    problem = missing_setting(config, backend) or missing_client(backend)
     if problem is not None:
         raise problem
-    load_sdk(backend)
+    load_sdk()
     import openai
 
     secrets = resolved_keys(config, backend, project_dir=project_dir, environ=environ)
@@ -248,8 +248,8 @@ def make_client(
     return client, {}
 
 
-def load_sdk(backend: str) -> None:
-    """Import the SDK with garbage collection off, since there is no garbage; raises `ConfigError` if it is missing.
+def load_sdk() -> None:
+    """Import the SDK with garbage collection off, since there is no garbage.
 
     OPENAI_LOG would make it write prompts to the terminal: what it changes in the logging of the process is undone.
     """
@@ -258,16 +258,8 @@ def load_sdk(backend: str) -> None:
     gc.disable()
     try:
         import openai  # noqa: F401 - for what it leaves behind
-    except ImportError as error:
-        raise missing_openai(backend) from error
     finally:
         if collects:
             gc.enable()
     root.handlers[:] = handlers
     logging.getLogger("openai").setLevel(logging.NOTSET)
-
-
-def missing_openai(backend: str) -> ConfigError:
-    """Return the error for the missing package of a backend."""
-    message = f"the backend `{backend}` requires the package openai"
-    return ConfigError(message, hint=Command("install", f"ktx-cli[{kind_of(backend).package}]", program="pip"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,18 @@ GATEWAY = "https://gateway.example.com/anthropic"
             {"base_url": GATEWAY, "api_key": "env:ANTHROPIC_AUTH_TOKEN", "auth": "bearer"},
         ),
         ({"ANTHROPIC_BASE_URL": GATEWAY}, "gateway", {"base_url": GATEWAY}),
+        ({"OPENAI_API_KEY": KEY}, "openai", {"api_key": "env:OPENAI_API_KEY"}),
+        (
+            {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://eu.api.openai.com/v1"},
+            "openai",
+            {"api_key": "env:OPENAI_API_KEY"},
+        ),
+        (
+            {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://openrouter.ai/api/v1/"},
+            "openai-compatible",
+            {"base_url": "https://openrouter.ai/api/v1", "api_key": "env:OPENAI_API_KEY"},
+        ),
+        ({"OPENAI_BASE_URL": "http://10.0.0.1:8000"}, "openai-compatible", {"base_url": "http://10.0.0.1:8000"}),
         ({"CLOUD_ML_REGION": "europe-west1"}, "vertex", {"location": "europe-west1"}),
         ({"ANTHROPIC_VERTEX_PROJECT_ID": "one", "GOOGLE_CLOUD_PROJECT": "two"}, "vertex", {"project": "one"}),
     ],
@@ -149,6 +162,8 @@ def test_what_the_environment_has(
     [
         {},
         {"ANTHROPIC_API_KEY": " "},
+        {"OPENAI_API_KEY": " "},
+        {"OPENAI_BASE_URL": "no address"},
         {"ANTHROPIC_BASE_URL": "no address", "ANTHROPIC_API_KEY": KEY},
         {"ANTHROPIC_BASE_URL": "http://[", "ANTHROPIC_API_KEY": KEY},
         {"GOOGLE_CLOUD_PROJECT": "of something else"},
@@ -167,6 +182,11 @@ def test_what_is_not_there_is_not_offered(environ: dict[str, str], tmp_path: Pat
             {"ANTHROPIC_AUTH_TOKEN": "tok en\r\n\r\n", "ANTHROPIC_BASE_URL": GATEWAY},
             "export ANTHROPIC_AUTH_TOKEN=..., with nothing but the key",
         ),
+        ({"OPENAI_API_KEY": f"{KEY}\n\n"}, "export OPENAI_API_KEY=..., with nothing but the key"),
+        (
+            {"OPENAI_BASE_URL": "https://me:hunter22@models.example.com/v1"},
+            "export OPENAI_BASE_URL=https://models.example.com/v1",
+        ),
         (
             {"ANTHROPIC_BASE_URL": "https://me:hunter22@gateway.example.com"},
             "export ANTHROPIC_BASE_URL=https://gateway.example.com",
@@ -182,9 +202,9 @@ def test_a_key_or_an_address_that_cannot_be_used(
     assert "hunter22" not in f"{offer}"
 
 
-def test_the_order_is_session_key_google_gateways(tmp_path: Path, no_session: KtxError) -> None:
-    environ = {"ANTHROPIC_API_KEY": KEY, "CLOUD_ML_REGION": "global"}
-    assert [offer.backend for offer in offers(tmp_path, environ)] == ["anthropic", "vertex"]
+def test_the_order_is_session_key_google_openai_gateways(tmp_path: Path, no_session: KtxError) -> None:
+    environ = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "CLOUD_ML_REGION": "global"}
+    assert [offer.backend for offer in offers(tmp_path, environ)] == ["anthropic", "vertex", "openai"]
 
 
 USER = {"type": "authorized_user", "quota_project_id": "billed"}
@@ -232,7 +252,7 @@ def test_google_without_its_package(tmp_path: Path, no_session: KtxError, monkey
 def test_a_gateway_on_this_machine(
     gateway: Any, silent_port: int, tmp_path: Path, no_session: KtxError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = LocalGateway("LiteLLM", gateway.port, ("LITELLM_MASTER_KEY",))
+    there = LocalGateway("LiteLLM", gateway.port, ("LITELLM_MASTER_KEY",), has_openai_api=False)
     monkeypatch.setattr(gateways, "ANSWER_SECONDS", 0.3)
     monkeypatch.setattr(gateways, "LOCAL_GATEWAYS", (LocalGateway("Ollama", silent_port), there))
     (offer,) = offers(tmp_path, {})
@@ -243,6 +263,35 @@ def test_a_gateway_on_this_machine(
     (offer,) = offers(tmp_path, {"LITELLM_MASTER_KEY": "sk-1234"})
     assert offer.label.endswith("requires a key")
     assert offer.settings == {"base_url": gateway.url, "api_key": "env:LITELLM_MASTER_KEY"}
+
+
+def test_a_server_on_this_machine(
+    gateway: Any, tmp_path: Path, no_session: KtxError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateways, "LOCAL_GATEWAYS", (LocalGateway("vLLM", gateway.port, ("VLLM_API_KEY",)),))
+    (offer,) = offers(tmp_path, {"VLLM_API_KEY": "sk-1234"})
+    assert offer.label == f"vLLM on this machine ({gateway.url})"
+    assert (offer.backend, offer.models) == ("openai-compatible", ("qwen3:8b", "glm"))
+    assert offer.settings == {"base_url": f"{gateway.url}/v1", "api_key": ""}, "no key is asked for"
+
+    gateway.status, gateway.body = 401, b'{"error": {}}'
+    (offer,) = offers(tmp_path, {"VLLM_API_KEY": "sk-1234"})
+    assert offer.label.endswith(", requires a key")
+    assert offer.settings == {"base_url": f"{gateway.url}/v1", "api_key": "env:VLLM_API_KEY"}
+    assert offers(tmp_path, {"OPENAI_BASE_URL": f"http://localhost:{gateway.port}/v1"})[0].label.endswith("_BASE_URL")
+    assert len(offers(tmp_path, {"OPENAI_BASE_URL": f"http://localhost:{gateway.port}/v1"})) == 1
+
+    monkeypatch.setitem(sys.modules, "openai", None)
+    (offer,) = offers(tmp_path, {})
+    assert (offer.backend, offer.settings) == ("gateway", {"base_url": gateway.url}), "new versions have that API too"
+
+
+def test_openai_without_its_package(tmp_path: Path, no_session: KtxError, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    for environ in ({"OPENAI_API_KEY": KEY}, {"OPENAI_BASE_URL": "http://10.0.0.1:8000"}):
+        (offer,) = offers(tmp_path, environ)
+        assert offer.problem is not None
+        assert offer.problem.hint == "pip install 'ktx-cli[openai]'"
 
 
 def test_a_gateway_that_is_named_too_is_offered_once(

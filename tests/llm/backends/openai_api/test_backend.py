@@ -137,7 +137,7 @@ def test_a_variable_does_not_make_the_sdk_write_prompts_to_the_terminal() -> Non
     program = (
         "import os, logging; os.environ['OPENAI_LOG'] = 'debug'\n"
         "from ktx_cli.llm.backends.openai_api.backend import load_sdk\n"
-        "load_sdk('openai'); print(logging.getLogger().handlers, logging.getLogger('openai').level)"
+        "load_sdk(); print(logging.getLogger().handlers, logging.getLogger('openai').level)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == f"[] {logging.NOTSET}"
