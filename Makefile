@@ -4,11 +4,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock dist clean install
+.PHONY: demo codex test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock dist clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
 	$(BIN)/ktx demo ktx-demo
+
+codex: .venv/codex/.installed  ## install the Codex binary for the tests that run it (400 MB, needs npm)
+
+.venv/codex/.installed: .ci/codex/package.json .ci/codex/package-lock.json | $(STAMP)
+	mkdir -p .venv/codex
+	cp .ci/codex/package.json .ci/codex/package-lock.json .venv/codex/
+	npm ci --prefix .venv/codex --ignore-scripts --no-audit --no-fund
+	touch $@
 
 test: $(STAMP)  ## the tests, in parallel
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not house" $(PYTEST_ARGS)

@@ -26,7 +26,7 @@ TOP = """\
 
 A server on loopback plays scripted conversations in the API of each backend: Messages, Responses, Chat Completions.
 Each conversation runs on every backend through its real client: the `anthropic` and `openai` SDKs, the claude-agent-sdk
-with its bundled `claude`, and `claude --print`.
+with its bundled `claude`, `claude --print`, and `codex app-server`.
 `tests/llm/test_parity.py` asserts every value below on every backend. `ktx_cli/testing/runtime_cases.py` contains the
 cases, which any backend can run. `make parity` runs them again, and prints the path and version of each program and the
 number of requests that the server received.
@@ -180,7 +180,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         subjects = [stack.enter_context(open_subject(name)) for name in FAMILIES]
         broken = sum(asyncio.run(run(case, subjects)) for case in cases)
-        programs = {subject.name: subject.executable for subject in subjects}
+        programs = executables()
     if broken:
         sys.exit(f"{broken} results differ from the contract; {PAGE.name} was not written")
     PAGE.write_text(page(cases, programs), "utf-8")

@@ -150,6 +150,7 @@ BLOCK_FROM: Final = 3
 """Entries from which a mapping is written line by line."""
 
 _API_MODELS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-4-5"}
+_CODEX_MODELS: Final = {"default": "gpt-6.1-sol", "triage": "gpt-6-luna"}
 _OPENAI_MODELS: Final = {"default": "gpt-6.2-sol", "triage": "gpt-6-luna"}
 
 _HEADER = """\
@@ -176,6 +177,7 @@ def llm_blocks() -> dict[str, str]:
     return {
         "claude-code": _llm("claude-code", {}, roles),
         "claude-cli": _llm("claude-cli", {}, {"default": "sonnet"}),
+        "codex": _llm("codex", {}, _CODEX_MODELS),
         "anthropic": _llm("anthropic", {"api_key": "env:ANTHROPIC_API_KEY"}, _API_MODELS),
         "vertex": _llm("vertex", {"project": "my-project", "location": "europe-west1"}, _API_MODELS),
         "gateway": _llm(

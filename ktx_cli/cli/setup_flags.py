@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses import ConnectionTest
 
 
-BACKENDS: Final = "none, anthropic, vertex, gateway, openai, openai-compatible, claude-code or claude-cli"
+BACKENDS: Final = "none, anthropic, vertex, gateway, openai, openai-compatible, claude-code, claude-cli or codex"
 LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
 BUILD, HOW = "Build and agents", "Run"
 

@@ -9,9 +9,12 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.llm.agent_loop import OBJECT_ATTEMPTS, REPAIR_PROMPT, CallSpec, StoredStep, taken_by
     from ktx_cli.llm.backends.anthropic_api.backend import missing_google_auth
-    from ktx_cli.llm.backends.claude.binary import candidates, claude_host, find_claude, secret_names
+    from ktx_cli.llm.backends.claude.binary import claude_host, find_claude, secret_names
     from ktx_cli.llm.backends.claude.launcher import dropped_names
-    from ktx_cli.llm.backends.claude.session import local_session, managed_error, managed_files
+    from ktx_cli.llm.backends.claude.session import managed_error, managed_files
+    from ktx_cli.llm.backends.codex.backend import codex_host
+    from ktx_cli.llm.backends.codex.binary import find_codex
+    from ktx_cli.llm.backends.codex.isolation import machine_settings
     from ktx_cli.llm.embeddings import DEFAULT_MODELS, Embedder, create_embedder, missing_package, model_folder
     from ktx_cli.llm.errors import CallNames, LlmError, ToolError, llm_error
     from ktx_cli.llm.executor import Message, RunFinal, RunHandle, RunRequest, settled
@@ -30,11 +33,10 @@ if TYPE_CHECKING:
         run_async,
         to_probe,
     )
-    from ktx_cli.llm.registry import BackendKind, backend_kinds, find_kind, kind_of, missing_client
+    from ktx_cli.llm.registry import BackendKind, backend_kinds, find_kind, kind_of, local_session, missing_client
     from ktx_cli.llm.routing import PROBE_PROMPT, RoutedRuntime, create_runtime
     from ktx_cli.llm.schemas import schema_model
     from ktx_cli.llm.settings import (
-        CLAUDE_BACKENDS,
         NO_BACKEND,
         ModelRef,
         bindings,

@@ -2,8 +2,8 @@
 
 stored tool result.
 
-Backends whose history ktx itself holds keep a journal (`anthropic`, `vertex`, `gateway`, `claude-cli`). Sessions of
-Claude Code have none: such a loop starts again.
+Backends whose history ktx itself holds keep a journal (`anthropic`, `vertex`, `gateway`, `claude-cli`, and `codex`,
+which takes a history). Sessions of Claude Code have none: such a loop starts again.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ ROLE: Final = "probe"
 REMEMBERED_SECONDS: Final = 600
 """How long a run accepts an earlier successful probe."""
 
-_ACCOUNT: Final = ("ANTHROPIC_", "CLAUDE", "GOOGLE_", "CLOUDSDK_", "VERTEX_", "GCLOUD_")
+_ACCOUNT: Final = ("ANTHROPIC_", "CLAUDE", "GOOGLE_", "CLOUDSDK_", "VERTEX_", "GCLOUD_", "CODEX_")
 """Prefixes of variables that may determine whose account a backend uses."""
 
 

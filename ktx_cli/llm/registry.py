@@ -8,13 +8,14 @@ in `ktx_cli/project/config/blocks.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Final, Literal
+from pathlib import Path
+from typing import Final, Literal, Protocol
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
-from ktx_cli.project import imported
+from ktx_cli.project import KtxConfig, imported
 
 Client = Literal["requests", "session"]
 """`requests`: ktx's own requests to an API; `session`: a coding agent's program on this machine, signed in by its user.
@@ -30,6 +31,29 @@ class ProviderQuestion:
     default: str = ""
     optional: bool = False
     secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionProgram:
+    """The program of a local session. `name`: its command. `sign_in`: the words after it that sign a user in.
+
+    `session`: `package.module:coroutine` that finds the session; `candidates`: the same for a function that takes the
+    keywords `cli_path`, `project_dir` and `environ` and returns the possible programs, best first, with their origins.
+    """
+
+    name: str
+    sign_in: tuple[str, ...]
+    session: str
+    candidates: str
+
+    def find(
+        self, *, cli_path: str | None, project_dir: Path, environ: Mapping[str, str]
+    ) -> Sequence[tuple[str, Path]]:
+        """Return the possible programs, best first, each with its origin."""
+        found: Sequence[tuple[str, Path]] = imported(self.candidates)(
+            cli_path=cli_path, project_dir=project_dir, environ=environ
+        )
+        return found
 
 
 def no_effort(model: str) -> bool:
@@ -90,6 +114,9 @@ class BackendKind:
     credentials: str = ""
     """What to do about missing or rejected credentials; empty: check the secret's setting."""
 
+    program: SessionProgram | None = None
+    """The program of a backend whose client is a local session."""
+
     package: str = ""
     """The extra of `ktx-cli` that contains the client; empty: the client is always installed."""
 
@@ -109,6 +136,7 @@ _BACKENDS: Final = "ktx_cli.llm.backends"
 _KINDS: Final[Mapping[str, str]] = {
     "claude-code": f"{_BACKENDS}.claude_code:CLAUDE_CODE",
     "claude-cli": f"{_BACKENDS}.claude_code:CLAUDE_CLI",
+    "codex": f"{_BACKENDS}.codex:CODEX",
     "anthropic": f"{_BACKENDS}.anthropic_api:ANTHROPIC",
     "vertex": f"{_BACKENDS}.anthropic_api:VERTEX",
     "gateway": f"{_BACKENDS}.anthropic_api:GATEWAY",
@@ -146,3 +174,37 @@ def missing_client(backend: str) -> ConfigError | None:
 def sessions() -> tuple[str, ...]:
     """Return the names of the backends that use a session on this machine."""
     return tuple(kind.name for kind in backend_kinds() if kind.client == "session")
+
+
+class SessionBinary(Protocol):
+    """The program of a local session; as text, with its version and origin."""
+
+    @property
+    def version_text(self) -> str:
+        """Its version, such as `2.1.329`."""
+        ...
+
+
+class LocalSession(Protocol):
+    """An existing session; only a call shows whether it still works. `account` says where it comes from."""
+
+    @property
+    def account(self) -> str:
+        """Who is signed in, in a few words, without any secret."""
+        ...
+
+    @property
+    def binary(self) -> SessionBinary:
+        """The program that runs it."""
+        ...
+
+
+async def local_session(
+    backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
+) -> LocalSession:
+    """Return the local session of a backend; raises `LlmError` if there is no session or no program for it."""
+    program = kind_of(backend).program
+    if program is None:
+        raise ValueError(f"the backend {backend!r} uses no local session")
+    find: Callable[..., Awaitable[LocalSession]] = imported(program.session)
+    return await find(backend, config, project_dir=project_dir, environ=environ)

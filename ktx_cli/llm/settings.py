@@ -35,7 +35,6 @@ from ktx_cli.project import (
 )
 
 NO_BACKEND: Final = "none"
-CLAUDE_BACKENDS: Final = ("claude-code", "claude-cli")
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,14 +357,16 @@ def divergence(config: KtxConfig) -> ResultWarning | None:
         return None
     from ktx_cli.llm.registry import kind_of
 
-    backends = sorted({ref.backend for ref in bindings(config).values()})
-    claude = [name for name in backends if name in CLAUDE_BACKENDS] if ignored_fields(caching) else []
-    others = [name for name in backends if kind_of(name).caches_by_itself]
+    kinds = [kind_of(name) for name in sorted({ref.backend for ref in bindings(config).values()})]
+    others = [kind for kind in kinds if kind.caches_by_itself]
+    claude = [kind for kind in kinds if kind.client == "session" and kind not in others]
+    claude = claude if ignored_fields(caching) else []
     if not (claude or others):
         return None
     fields, mapped = (_changed(caching), []) if others else (ignored_fields(caching), mapped_fields(caching))
     names = ", ".join(f"llm.promptCaching.{field}" for field in fields)
-    message = f"the backend {' and '.join(f'`{name}`' for name in (*claude, *others))} does not support {names}"
+    backends = " and ".join(f"`{kind.name}`" for kind in (*claude, *others))
+    message = f"the backend {backends} does not support {names}"
     hint = "Claude Code uses its own caching rules; remove the settings, or give the role an API backend"
     if others:
         hint = "the provider uses its own caching rules; remove the settings"

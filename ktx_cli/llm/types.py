@@ -193,7 +193,7 @@ OnStepFinish = Callable[[Step], Awaitable[None] | None]
 class ProbeReport(Record):
     """The report of a probe: `account` briefly says where the credentials come from, without any secret.
 
-    `isolation`: for a Claude Code process, what it reported at its start; every check on it passed.
+    `isolation`: for a local session, what its process reported at its start; every check on it passed.
     """
 
     backend: str

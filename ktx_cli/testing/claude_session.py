@@ -32,13 +32,15 @@ TOKEN = "sk-ant-oat01-made-up-for-tests"
 class OfflineSession:
     """A private home folder, and the environment that connects the binary to the scripted server.
 
-    `environ` is complete: pass it instead of `os.environ`. `targets` are the hosts requested from the proxy.
+    `environ` is complete: pass it instead of `os.environ`. `targets` are the hosts requested from the proxy, which
+    passes only `hosts` on to the server.
     """
 
     server: ModelServer
     home: Path
     environ: dict[str, str]
     targets: list[str] = field(default_factory=list)
+    hosts: tuple[str, ...] = (API_HOST,)
 
     @property
     def config_dir(self) -> Path:
@@ -55,7 +57,7 @@ def offline_session(
         home = Path(folder) / "home"
         (home / ".claude").mkdir(parents=True)
         session = OfflineSession(server, home, {})
-        with _proxy(session, Path(folder)) as (port, authority):
+        with tls_proxy(session, Path(folder)) as (port, authority):
             session.environ.update(_environment(home, port, authority, signed_in), **(extra or {}))
             yield session
 
@@ -77,13 +79,14 @@ def _environment(home: Path, port: int, authority: Path, signed_in: bool) -> dic
 
 
 @contextlib.contextmanager
-def _proxy(session: OfflineSession, folder: Path) -> Iterator[tuple[int, Path]]:
+def tls_proxy(session: OfflineSession, folder: Path) -> Iterator[tuple[int, Path]]:
+    """Run the proxy of a session; yield its port, and the file with the certificate of its authority."""
     authority = trustme.CA()
     pem = folder / "authority.pem"
     authority.cert_pem.write_to_path(str(pem))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslsocket_class = _Accepted
-    authority.issue_cert(API_HOST).configure_cert(context)
+    authority.issue_cert(*session.hosts).configure_cert(context)
     server = _Proxy(session, context)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -126,7 +129,7 @@ class _Tunnel(socketserver.StreamRequestHandler):
             continue
         target = words[1] if len(words) > 1 else ""
         self.server.session.targets.append(target)
-        if words[:1] != ["CONNECT"] or target != f"{API_HOST}:443":
+        if words[:1] != ["CONNECT"] or target not in [f"{host}:443" for host in self.server.session.hosts]:
             self.wfile.write(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
             return
         self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")

@@ -23,12 +23,13 @@ class ModelServer:
     """The scripted server. Use it as a context manager; `url` is its address, `requests` what it received.
 
     `script` is a list of replies, played in order, or a function of the request. `settings` is the response of the two
-    settings endpoints of Claude Code (None: 404).
+    settings endpoints of Claude Code (None: 404). `answers`: the JSON for other paths that a client asks for.
     """
 
     def __init__(self, script: Script | Iterable[Reply] = (), *, settings: dict[str, Any] | None = None) -> None:
         self.script: Script = script if callable(script) else InOrder(script)
         self.settings = settings
+        self.answers: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._requests: list[ModelRequest] = []
         self._server = _Server(self)
@@ -124,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         if settings is not None and request.path.startswith("/api/claude_code/settings"):
             self._send_json(200, settings)
         else:
-            self._send_error(Failure(404, "not_found_error", f"no {request.path}"), request)
+            self._send_other(request)
 
     def do_HEAD(self) -> None:
         self._record()
@@ -133,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = self._record()
         if not request.is_model_call:
-            self._send_error(Failure(404, "not_found_error", f"no {request.path}"), request)
+            self._send_other(request)
             return
         reply = self.server.owner.script(request)
         if not self._wait(reply):
@@ -169,6 +170,13 @@ class _Handler(BaseHTTPRequestHandler):
             if readable:
                 time.sleep(min(left, 0.01))
         return True
+
+    def _send_other(self, request: ModelRequest) -> None:
+        answers = self.server.owner.answers
+        if request.path in answers:
+            self._send_json(200, answers[request.path])
+        else:
+            self._send_error(Failure(404, "not_found_error", f"no {request.path}"), request)
 
     def _send_error(self, failure: Failure, request: ModelRequest) -> None:
         wire = wire_of(request.path) or WIRES[0]

@@ -45,8 +45,11 @@ from ktx_cli.llm import (
 from ktx_cli.testing.model_script import ANSWER_TOOL, PROTOCOL_TAG, STRUCTURED_TOOL, InOrder, ModelRequest, Reply, says
 from ktx_cli.testing.model_server import ModelServer
 
-Family = Literal["messages", "session", "print"]
-"""How a backend reaches the model: its own requests, a Claude Code session, or one `claude --print` per turn."""
+Family = Literal["messages", "session", "print", "app_server"]
+"""How a backend reaches the model: its own requests, a Claude Code session, one `claude --print` per turn, or
+
+Codex's app server.
+"""
 
 Result = TextResult | ObjectResult[Any] | LoopResult
 MakeRuntime = Callable[[UsageSink], RoutedRuntime]

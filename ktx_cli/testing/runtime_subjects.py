@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import yaml
-from ktx_cli.llm import RoutedRuntime, UsageSink, create_runtime, find_claude, kind_of
+from ktx_cli.llm import RoutedRuntime, UsageSink, create_runtime, find_claude, find_codex, kind_of
 from ktx_cli.project import SUPPORTED_BACKENDS, KtxConfig
 from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.codex_session import NOT_INSTALLED, PINNED, codex_binary, codex_offline
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_contract import Family, Subject
 
@@ -21,6 +22,7 @@ _BY_EXECUTOR: Mapping[str, Family] = {
     "completions": "messages",
     "claude_sdk": "session",
     "claude_print": "print",
+    "codex_app_server": "app_server",
 }
 FAMILIES: Mapping[str, Family] = {name: _BY_EXECUTOR[kind_of(name).executor_type] for name in SUPPORTED_BACKENDS}
 """The kind of client of each backend."""
@@ -37,6 +39,8 @@ MODEL = "claude-sonnet-5-5"
 OPENAI_MODEL = "gpt-6.2-sol"
 OPENAI_APIS = ("responses", "completions")
 """What runs a unit of work on the backends that use the `openai` package."""
+
+OPENAI_MODELS = (*OPENAI_APIS, "codex_app_server")
 
 ATTEMPTS = 3
 """The maximum number of attempts per call; the binary of `claude-code` gets as many, and keeps its own delays."""
@@ -61,7 +65,7 @@ def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
 
 def subject_model(backend: str) -> str:
     """Return the model that a subject is configured with."""
-    return OPENAI_MODEL if kind_of(backend).executor_type in OPENAI_APIS else MODEL
+    return OPENAI_MODEL if kind_of(backend).executor_type in OPENAI_MODELS else MODEL
 
 
 def _package(backend: str) -> str:
@@ -70,17 +74,29 @@ def _package(backend: str) -> str:
 
 
 def executables() -> dict[str, str]:
-    """Return the software that runs each backend: its name, version and origin, without the path."""
-    return {backend: _executable(backend, Path.cwd(), {})[0] for backend in FAMILIES}
+    """Return the software that runs each backend: its name, version and origin, without the path.
+
+    Codex, which may not be installed, has the version for which results are recorded.
+    """
+    return {
+        backend: f"codex {PINNED} (npm package)" if family == "app_server" else _executable(backend, Path.cwd(), {})[0]
+        for backend, family in FAMILIES.items()
+    }
+
+
+def missing(backend: str) -> str | None:
+    """Return why the software of a backend cannot be run here, None if it can."""
+    return NOT_INSTALLED if FAMILIES[backend] == "app_server" and codex_binary() is None else None
 
 
 @contextlib.contextmanager
 def open_subject(backend: str, **settings: Any) -> Iterator[Subject]:
-    """Yield a subject. Its server and, for the Claude backends, its offline session live as long as the context.
+    """Yield a subject. Its server and, for a local session, its offline session live as long as the context.
 
     `settings`: changes to the settings of the backend's provider.
     """
-    with ModelServer() as server, offline_session(server) as session:
+    open_session = codex_offline if FAMILIES[backend] == "app_server" else offline_session
+    with ModelServer() as server, open_session(server) as session:
         config = subject_config(backend, server.url)
         for name, value in settings.items():
             setattr(getattr(config.llm.provider, kind_of(backend).block), name, value)
@@ -98,5 +114,8 @@ def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> 
         package = _package(backend)
         place = importlib.metadata.distribution(package).locate_file(package)
         return f"{package} {importlib.metadata.version(package)} (installed package)", str(place)
+    if FAMILIES[backend] == "app_server":
+        codex = find_codex(cli_path=None, project_dir=project_dir, environ=environ)
+        return f"codex {codex.version_text} ({codex.origin})", str(codex.path)
     binary = find_claude(cli_path=None, project_dir=project_dir, environ=environ, backend=backend)
     return f"claude {binary.version_text} ({binary.origin})", str(binary.path)

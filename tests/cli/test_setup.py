@@ -253,7 +253,7 @@ def test_help_names_the_backends_there_are(ktx: Run) -> None:
 
     assert BACKENDS.replace(" or ", ", ").split(", ") == ["none", *SUPPORTED_BACKENDS]
     model = ktx("setup", "--help").out.partition("Embeddings:")[0]
-    assert "--llm-backend" in model and "codex" not in model
+    assert "--llm-backend" in model and "codex" in model
 
 
 def test_next_is_ingest_where_there_is_something_to_read(ktx: Run, project: Path) -> None:

@@ -188,7 +188,7 @@ def test_what_was_not_asked_is_not_ready(
     probed(ktx, ingested, model_server, monkeypatch)
     text = (ingested / "ktx.yaml").read_text()
     (ingested / "ktx.yaml").write_text(text.replace("backend: gateway", "backend: claude-code"))
-    monkeypatch.setattr("ktx_cli.jobs.health.status.ask_session", lambda context: pytest.fail("it was asked"))
+    monkeypatch.setattr("ktx_cli.jobs.health.status.ask_sessions", lambda context: pytest.fail("it was asked"))
     with_probe_of(ingested, "claude-code")
     answer = ktx("status", "--fast", "--json")
     assert (answer.code, answer.data["ready"], answer.data["readiness"]) == (3, False, "unverified")

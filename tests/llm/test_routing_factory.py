@@ -46,28 +46,13 @@ def test_every_supported_backend_has_a_kind_and_no_other() -> None:
 
 
 @pytest.mark.requirement("R8", "G19")
-@pytest.mark.parametrize("name", ["codex", "none", "", "open-ai", "Claude-Code"])
+@pytest.mark.parametrize("name", ["none", "", "open-ai", "Claude-Code"])
 def test_another_name_raises_and_nothing_is_tried_instead(tmp_path: Path, name: str) -> None:
     runtime = create_runtime(config("anthropic"), tmp_path, {"KEY": "k"})
     with pytest.raises(ConfigError) as caught:
         make_backend(name, runtime.shared)
     assert (caught.value.code, caught.value.exit_code) == ("not_supported", 2)
     assert all(backend in (caught.value.hint or "") for backend in SUPPORTED_BACKENDS)
-
-
-@pytest.mark.requirement("R8")
-def test_codex_loads_and_fails_with_the_names_of_the_supported_backends(tmp_path: Path) -> None:
-    loaded = load_config(tmp_path / "ktx.yaml", data=b"llm: {provider: {backend: codex}}").config
-
-    async def main() -> KtxError:
-        with pytest.raises(KtxError) as caught:
-            await create_runtime(loaded, tmp_path, {}).generate_text("hi")
-        return caught.value
-
-    problem = asyncio.run(main())
-    assert (problem.code, problem.exit_code) == ("not_supported", 2)
-    assert "`codex`" in problem.message
-    assert all(backend in (problem.hint or "") for backend in SUPPORTED_BACKENDS)
 
 
 def test_no_backend_is_exit_3_with_the_setup_hint(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def config(backend: str, **models: str) -> KtxConfig:
         ("anthropic/claude-x", "gateway", "gateway:anthropic/claude-x"),
         ("anthropic/claude-x", "claude-code", "claude-code:anthropic/claude-x"),
         ("gateway:anthropic/claude-x", "claude-code", "gateway:anthropic/claude-x"),
-        ("codex:8b", "gateway", "gateway:codex:8b"),
+        ("codex:gpt-6-luna", "claude-code", "codex:gpt-6-luna"),
+        ("codex:8b", "gateway", "codex:8b"),
         ("qwen3:8b", "openai-compatible", "openai-compatible:qwen3:8b"),
         ("openai:gpt-6.2-sol", "claude-code", "openai:gpt-6.2-sol"),
         ("openai-compatible:qwen3:8b", "openai", "openai-compatible:qwen3:8b"),
@@ -57,9 +58,9 @@ def test_what_a_model_string_means(text: str, backend: str, expected: str) -> No
     ("text", "words"),
     [
         ("claud-cli:haiku", "did you mean `claude-cli:haiku`?"),
-        ("azure:gpt-5", "backends: anthropic, vertex, gateway, openai, openai-compatible, claude-code, claude-cli"),
+        ("azure:gpt-5", f"backends: {', '.join(SUPPORTED_BACKENDS)}"),
+        ("codx:gpt-6-luna", "did you mean `codex:gpt-6-luna`?"),
         ("qwen3:8b", "backends: "),
-        ("codex:x", "backends: "),
         ("C:\\models", "backends: "),
         (":haiku", "backends: "),
     ],
@@ -97,8 +98,10 @@ def test_a_role_without_a_model_has_that_of_the_default(role: str) -> None:
 @pytest.mark.requirement("R3")
 @pytest.mark.table("backend", SUPPORTED_BACKENDS)
 def test_a_backend_without_models(backend: str) -> None:
-    if kind_of(backend).default_model:
-        assert model_for(config(backend), "default") == ModelRef(backend, "sonnet")
+    model = kind_of(backend).default_model
+    if model:
+        assert model_for(config(backend), "default") == ModelRef(backend, model)
+        assert kind_of(backend).models["default"] == model
         return
     with pytest.raises(ConfigError, match=r"requires `llm\.models\.default`") as caught:
         model_for(config(backend), "triage")

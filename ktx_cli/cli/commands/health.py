@@ -30,8 +30,8 @@ FAST = Annotated[
     bool,
     Option(
         "--fast",
-        help="Skip the check of the local Claude Code session. A project that needs one counts as unverified, which "
-        "exits 3.",
+        help="Skip the check of local sessions, such as Claude Code or Codex. A project that needs one counts as "
+        "unverified, which exits 3.",
     ),
 ]
 _READY = {"ready": "yes", "unverified": "unverified", "not_ready": "no"}
@@ -42,8 +42,8 @@ def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result
     """Show the state of this project and whether it is ready to use.
 
     Exits 3 if the project is not ready. Changes nothing, does not connect to databases and, unless --probe is given,
-    does not call models. A role that uses the local Claude Code session is ready if you are logged in and the last
-    probe succeeded.
+    does not call models. A role that uses a local session of Claude Code or Codex is ready if you are logged in and
+    the last probe succeeded.
 
     Examples:
         ktx status

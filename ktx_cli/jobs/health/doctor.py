@@ -370,6 +370,7 @@ CHECKS: tuple[Check, ...] = (
     Check(SERVER, "a running MCP server responds", check_server),
     Check(AGENTS, "what was installed into agent clients", check_agents),
     Check(models.CLAUDE, "the Claude Code binary, its environment, managed settings", models.check_claude, live=True),
+    Check(models.CODEX, "the Codex binary, its environment, settings of the machine", models.check_codex, live=True),
     Check(
         models.PROBE,
         "a test call to every configured model, in isolation",

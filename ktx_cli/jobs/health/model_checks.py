@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, SettingPath, did_you_mean, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, concern_of, failed
-from ktx_cli.llm import CLAUDE_BACKENDS, distinct_models, divergence, kind_of
+from ktx_cli.llm import distinct_models, divergence, kind_of
 from ktx_cli.project import KtxConfig, PromptCaching, read_state
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 MODELS = "llm"
 SESSION_HINT = Command("llm", "probe")
-UNVERIFIED: Final = "unverified: the local Claude Code session was not checked"
+UNVERIFIED: Final = "unverified: the local {who} session was not checked"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts(Record):
-    """The local Claude Code session. `failed`: the binary did not answer; `unverified`: it was not asked."""
+    """A local session. `failed`: the binary did not answer; `unverified`: it was not asked."""
 
     state: Literal["present", "missing", "failed", "unverified"]
     finding: CheckResult
@@ -60,16 +60,21 @@ class LlmFacts:
 
     backend: str
     models: tuple[ModelFacts, ...] = ()
-    session: SessionFacts | None = None
+    sessions: tuple[SessionFacts, ...] = ()
     caching: ResultWarning | None = None
     note: CheckResult | None = None
 
     @property
+    def session(self) -> SessionFacts | None:
+        """The session that is missing or unknown, else the first; None if no role needs one."""
+        return next((one for one in self.sessions if one.state != "present"), next(iter(self.sessions), None))
+
+    @property
     def findings(self) -> list[CheckResult]:
         """The result of a check, as text."""
-        session = [] if self.session is None else [self.session.finding]
+        sessions = [one.finding for one in self.sessions]
         note = [] if self.note is None else [self.note]
-        return [*note, *session, *(model.finding for model in self.models), *_caching(self.caching)]
+        return [*note, *sessions, *(model.finding for model in self.models), *_caching(self.caching)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the backends for the JSON output."""
@@ -83,8 +88,8 @@ class LlmFacts:
         }
 
 
-Ask = Callable[[], SessionFacts | None]
-"""Returns the state of the local session; None if no role needs one."""
+Ask = Callable[[], tuple[SessionFacts, ...]]
+"""Returns the state of each local session that a role needs."""
 
 
 def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()) -> LlmFacts:
@@ -102,11 +107,12 @@ def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()
     return LlmFacts(backend, facts, ask(), divergence(config))
 
 
-def ask_session(context: CheckContext) -> SessionFacts | None:
-    """Ask the local binary once whether anybody is signed in, if a role needs it; no model is called."""
-    backend = _claude_backend(context.loaded.config)
-    if backend is None:
-        return None
+def ask_sessions(context: CheckContext) -> tuple[SessionFacts, ...]:
+    """Ask each local binary that a role needs once whether anybody is signed in; no model is called."""
+    return tuple(_ask_session(context, backend) for backend in _session_backends(context.loaded.config))
+
+
+def _ask_session(context: CheckContext, backend: str) -> SessionFacts:
     import asyncio
 
     from ktx_cli.llm import local_session
@@ -123,23 +129,26 @@ def ask_session(context: CheckContext) -> SessionFacts | None:
     return SessionFacts("present", finding, session.account, str(session.binary))
 
 
-def unasked_session(context: CheckContext) -> SessionFacts | None:
-    """Return that the local session is unverified if a role needs one, without asking."""
-    if _claude_backend(context.loaded.config) is None:
-        return None
-    return SessionFacts("unverified", CheckResult(MODELS, Level.SKIP, UNVERIFIED, Command("status"), Concern.AUTH))
+def unasked_sessions(context: CheckContext) -> tuple[SessionFacts, ...]:
+    """Return that each local session that a role needs is unverified, without asking."""
+    words = (UNVERIFIED.format(who=kind_of(one).who) for one in _session_backends(context.loaded.config))
+    return tuple(
+        SessionFacts("unverified", CheckResult(MODELS, Level.SKIP, text, Command("status"), Concern.AUTH))
+        for text in words
+    )
 
 
 def _caching(warning: ResultWarning | None) -> list[CheckResult]:
     return [] if warning is None else [CheckResult("prompt_caching", Level.WARN, warning.message, warning.hint)]
 
 
-def _claude_backend(config: KtxConfig) -> str | None:
-    """Return the first configured backend that uses the local session; None also for invalid settings."""
+def _session_backends(config: KtxConfig) -> tuple[str, ...]:
+    """Return a configured backend for each local session; none also for invalid settings."""
     try:
-        return next((ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS), None)
+        used = [ref.backend for ref in distinct_models(config) if kind_of(ref.backend).client == "session"]
     except KtxError:
-        return None
+        return ()
+    return tuple({kind_of(backend).block: backend for backend in reversed(used)}.values())[::-1]
 
 
 def _without_models(config: KtxConfig) -> CheckResult:
@@ -169,7 +178,7 @@ def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResu
     if last is not None and last.error is not None:
         message = f"{serves}: the last probe, {last.finished}, failed: {last.error}"
         return CheckResult(MODELS, Level.FAIL, message, SESSION_HINT, Concern.AUTH)
-    if last is None and ref.backend in CLAUDE_BACKENDS:
+    if last is None and kind_of(ref.backend).client == "session":
         return CheckResult(MODELS, Level.FAIL, f"{serves}: last probe never", SESSION_HINT, Concern.AUTH)
     return CheckResult(MODELS, Level.OK, f"{serves}: last probe {last.finished if last else 'never'}")
 
@@ -202,17 +211,18 @@ def _credentials(context: CheckContext, backend: str) -> KtxError | None:
     return None
 
 
-CLAUDE, PROBE = "claude", "probe"
+CLAUDE, CODEX, PROBE = "claude", "codex", "probe"
 _AGAIN: Final = Command("-m", "pip", "install", "--force-reinstall", "claude-agent-sdk", program=sys.executable)
 """The command that installs the binary tested with ktx, replacing one without the required isolation."""
 
+_OTHER_BACKEND: Final = Command("setup", "--llm-backend", "anthropic")
 _NO_POLICY: Final = Command("config", "set", "llm.provider.claude.allow_managed_policy", "false")
 """The command that makes ktx refuse to run with an organization's own configuration."""
 
 
 def check_settings(context: CheckContext) -> list[CheckResult]:
     """Check the settings and the session of every configured backend; probes check whether its models answer."""
-    facts = llm_facts(context, lambda: ask_session(context))
+    facts = llm_facts(context, lambda: ask_sessions(context))
     probed = f"the check `{PROBE}` verifies it"
     models = tuple(
         replace(model, finding=model.unset or CheckResult(MODELS, Level.OK, f"{model.serves}: {probed}"))
@@ -290,9 +300,9 @@ def _isolated(isolation: Mapping[str, Any]) -> str:
 
 def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
     """Return the hint: a command with an existing model in place of a wrong one, or how to replace a foreign binary."""
-    if error.code == "isolation" and error.hint in (None, Command("doctor")):
-        return _AGAIN
     kind = kind_of(result.ref.backend)
+    if error.code == "isolation" and error.hint in (None, Command("doctor")):
+        return _AGAIN if kind.block == "claude" else None
     if error.code == "connection" and kind.free_ids:
         return Hint("check the network, the proxy and {}", SettingPath(f"llm.provider.{kind.block}.base_url"))
     if error.code != "model":
@@ -312,7 +322,7 @@ def check_claude(context: CheckContext) -> list[CheckResult]:
     from ktx_cli.llm import claude_host, dropped_names, managed_error, managed_files, secret_names
 
     config = context.loaded.config
-    used = [ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS]
+    used = [ref.backend for ref in distinct_models(config) if kind_of(ref.backend).block == "claude"]
     if not used:
         return [CheckResult(CLAUDE, Level.SKIP, "no role uses the local Claude Code session")]
     try:
@@ -331,6 +341,27 @@ def check_claude(context: CheckContext) -> list[CheckResult]:
         findings.append(
             CheckResult(CLAUDE, level, managed.message, _NO_POLICY if allowed else managed.hint, Concern.AUTH)
         )
+    return findings
+
+
+def check_codex(context: CheckContext) -> list[CheckResult]:
+    """Check the local Codex binary, what is kept from its processes, and settings that apply to every user."""
+    from ktx_cli.llm import codex_host, machine_settings
+
+    config = context.loaded.config
+    if not any(kind_of(ref.backend).block == "codex" for ref in distinct_models(config)):
+        return [CheckResult(CODEX, Level.SKIP, "no role uses the local Codex session")]
+    try:
+        host = codex_host(config, project_dir=context.project_dir, environ=context.environ)
+    except KtxError as error:
+        return [failed(CODEX, error, Concern.SETUP)]
+    kept_back = f"{plural(len(host.dropped), 'variable')} removed from the environment of its processes"
+    findings = [CheckResult(CODEX, Level.OK, f"{host.binary}; {kept_back}")]
+    files = machine_settings()
+    if files:
+        message = f"settings of this machine apply inside Codex: {listing(map(str, files))}"
+        hint = Hint("ask your organization, or use another backend: {}", _OTHER_BACKEND)
+        findings.append(CheckResult(CODEX, Level.FAIL, message, hint, Concern.AUTH))
     return findings
 
 

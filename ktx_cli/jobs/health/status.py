@@ -14,7 +14,7 @@ from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_fact
 from ktx_cli.jobs.health.machine_checks import check_secrets, check_state
 from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Level, Task, in_background, side_by_side
 from ktx_cli.jobs.health.model_checks import MODELS as LLM
-from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
+from ktx_cli.jobs.health.model_checks import LlmFacts, ask_sessions, llm_facts, unasked_sessions
 from ktx_cli.jobs.health.project_checks import (
     CONTRADICTIONS,
     CONVENTIONS,
@@ -282,12 +282,12 @@ def project_status(
 ) -> StatusReport:
     """Collect the facts; raises `ConfigError` for an invalid `ktx.yaml`.
 
-    `fast`: do not check the local Claude Code session. `around`: include index, git, agents and server. `probes`: the
+    `fast`: do not check local sessions. `around`: include index, git, agents and server. `probes`: the
     results of current probes. The session and git are checked while the files are read.
     """
     layout = Layout(project_dir)
     context = CheckContext(layout, load_config(layout.config), environ)
-    session = in_background(lambda: unasked_session(context) if fast else ask_session(context))
+    sessions = in_background(lambda: unasked_sessions(context) if fast else ask_sessions(context))
     beside = in_background(lambda: _run({**COMPILED, **BESIDE}, context))
     surroundings = in_background(lambda: surroundings_of(context)) if around else None
     before = _run(BEFORE, context)
@@ -300,7 +300,7 @@ def project_status(
     except KtxError:  # reported by connection_statuses and by the check of the run lock
         runs = []
     around_it = None if surroundings is None else surroundings.result()
-    llm = llm_facts(context, session.result, probes)
+    llm = llm_facts(context, sessions.result, probes)
     findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.result()]
     return StatusReport(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
 

@@ -16,9 +16,9 @@ EffortLevel = Literal["low", "medium", "high"]
 
 SUPPORTED_BACKENDS: Final = (
     *("anthropic", "vertex", "gateway", "openai", "openai-compatible"),
-    *("claude-code", "claude-cli"),
+    *("claude-code", "claude-cli", "codex"),
 )
-"""The backends that run models. `codex` is a value of the TypeScript ktx: it is accepted, but runs nothing."""
+"""The backends that run models."""
 
 REQUIRED_SETTINGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "anthropic": (("anthropic.api_key", "env:ANTHROPIC_API_KEY"),),
@@ -121,15 +121,21 @@ class ClaudeProvider(Block):
     )
 
 
+class CodexProvider(Block):
+    """The local Codex binary, for the backend `codex`."""
+
+    cli_path: str | None = setting(
+        None,
+        "Path of the `codex` binary, outside the project. Defaults to the one on PATH.",
+        path=True,
+        example="~/.local/bin/codex",
+    )
+
+
 class Provider(Block):
     """The provider that runs the models."""
 
-    backend: Backend = setting(
-        "none",
-        "Where models run. `none`: ktx works without a model. `codex` is accepted for compatibility with the "
-        "TypeScript ktx, but not supported.",
-        example="claude-code",
-    )
+    backend: Backend = setting("none", "Where models run. `none`: ktx works without a model.", example="claude-code")
     anthropic: AnthropicProvider = setting(AnthropicProvider, "Settings for the backend `anthropic`.")
     vertex: VertexProvider | None = setting(None, "Settings for the backend `vertex`.")
     gateway: GatewayProvider = setting(GatewayProvider, "Settings for the backend `gateway`.")
@@ -138,6 +144,7 @@ class Provider(Block):
         OpenAiCompatibleProvider, "Settings for the backend `openai-compatible`."
     )
     claude: ClaudeProvider = setting(ClaudeProvider, "Settings for the backends `claude-code` and `claude-cli`.")
+    codex: CodexProvider = setting(CodexProvider, "Settings for the backend `codex`.")
 
 
 def missing_settings(provider: Provider, backend: str) -> list[tuple[str, str]]:

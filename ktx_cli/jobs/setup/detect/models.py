@@ -1,4 +1,4 @@
-"""Detects what can run models and embeddings: the local Claude Code session, keys, gateways, local packages."""
+"""Detects what can run models and embeddings: local sessions of coding agents, keys, gateways, local packages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 from ktx_cli.core import Command, ConfigError, KtxError, NotReadyError, Placeholder, monotonic, one_line, shell_words
 from ktx_cli.llm import (
     DEFAULT_MODELS,
+    BackendKind,
+    backend_kinds,
     kind_of,
     llm_error,
     missing_client,
@@ -187,8 +189,6 @@ def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | No
     return None
 
 
-SESSION: Final = "your local Claude Code session"
-CLAUDE_CODE: Final = "claude-code"
 COMPATIBLE: Final = "openai-compatible"
 ANTHROPIC_HOST: Final = "api.anthropic.com"
 OPENAI_HOST: Final = "api.openai.com"
@@ -232,36 +232,53 @@ async def _model_offers(config: KtxConfig, project_dir: Path, environ: Mapping[s
     urls = (named or "", *(each.url for each in local))
     asked = asyncio.gather(*(asyncio.to_thread(ask, url) for url in urls))
     await asyncio.sleep(0)  # start the threads now: finding the binary may block the loop
-    session = await _claude_code(config, project_dir, environ)
+    kinds: dict[str, BackendKind] = {}
+    for kind in backend_kinds():
+        if kind.client == "session":
+            kinds.setdefault(kind.block, kind)  # several backends may use the same session
+    sessions = [await _session(kind, config, project_dir, environ) for kind in kinds.values()]
     listening, *answers = await asked
-    offers = [session, *_anthropic(environ, project_dir), *_vertex(environ), *_openai_api(environ, project_dir)]
+    offers = [
+        *filter(None, sessions),
+        *_anthropic(environ, project_dir),
+        *_vertex(environ),
+        *_openai_api(environ, project_dir),
+    ]
     offers += [] if named is None else [_of_environment(named, listening, environ, project_dir)]
     offers += [] if compatible is None else [_compatible(compatible, environ, project_dir)]
     return offers + [_on_this_machine(at, found, environ) for at, found in zip(local, answers, strict=True) if found]
 
 
-async def _claude_code(config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> ModelOffer:
+async def _session(
+    kind: BackendKind, config: KtxConfig, project_dir: Path, environ: Mapping[str, str]
+) -> ModelOffer | None:
+    """Return the offer of a local session; None if its program is not installed, unless it comes with ktx."""
     from ktx_cli.llm import local_session
 
+    label = f"your local {kind.who} session"
     try:
-        session = await local_session(CLAUDE_CODE, config, project_dir=project_dir, environ=environ)
+        session = await local_session(kind.name, config, project_dir=project_dir, environ=environ)
     except KtxError as error:
-        return ModelOffer(CLAUDE_CODE, SESSION, problem=_with_command(error, config, project_dir, environ))
+        if error.details.get("installed") is False:
+            return None
+        return ModelOffer(kind.name, label, problem=_with_command(kind, error, config, project_dir, environ))
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder for `~`
-        message = f"the `claude` binary does not respond: {one_line(str(error), 200)}"
-        problem = llm_error("connection", backend=CLAUDE_CODE, message=message, hint=Command("doctor"))
-        return ModelOffer(CLAUDE_CODE, SESSION, problem=problem)
-    return ModelOffer(CLAUDE_CODE, f"your {session.account}, Claude Code {session.binary.version_text}")
+        message = f"the `{kind.block}` binary does not respond: {one_line(str(error), 200)}"
+        problem = llm_error("connection", backend=kind.name, message=message, hint=Command("doctor"))
+        return ModelOffer(kind.name, label, problem=problem)
+    return ModelOffer(kind.name, f"your {session.account}, {kind.who} {session.binary.version_text}")
 
 
-def _with_command(error: KtxError, config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> KtxError:
-    """Add the sign-in command to the details of a missing session, with the path of `claude` if necessary."""
-    from ktx_cli.llm import candidates
-
-    if error.code == "auth":
-        found = candidates(cli_path=config.llm.provider.claude.cli_path, project_dir=project_dir, environ=environ)
-        program = "claude" if shutil.which("claude", path=environ.get("PATH")) else found[0][1]
-        error.details["sign_in"] = Command("auth", "login", program=str(program))
+def _with_command(
+    kind: BackendKind, error: KtxError, config: KtxConfig, project_dir: Path, environ: Mapping[str, str]
+) -> KtxError:
+    """Add the sign-in command to the details of a missing session, with the path of the program if necessary."""
+    program = kind.program
+    if error.code == "auth" and program is not None:
+        cli_path = getattr(config.llm.provider, kind.block).cli_path
+        found = program.find(cli_path=cli_path, project_dir=project_dir, environ=environ)
+        on_path = shutil.which(program.name, path=environ.get("PATH"))
+        error.details["sign_in"] = Command(*program.sign_in, program=program.name if on_path else str(found[0][1]))
     return error
 
 

@@ -282,21 +282,21 @@ def logs_in(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def private_folder() -> Iterator[Path]:
+def private_folder(prefix: str = FOLDER_PREFIX) -> Iterator[Path]:
     """Create an empty folder that only this user can enter, and remove it afterwards, along with the folders of dead
-    processes.
+    processes. `prefix`: the beginning of its name, which says which program it is for.
     """
-    folder = make_private_folder()
+    folder = make_private_folder(prefix)
     try:
         yield folder
     finally:
         remove_private_folder(folder)
 
 
-def make_private_folder() -> Path:
+def make_private_folder(prefix: str = FOLDER_PREFIX) -> Path:
     """Create an empty folder that only this user can enter, after removing the folders of dead processes."""
-    sweep()
-    return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
+    sweep(prefix)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-"))
 
 
 def remove_private_folder(folder: Path) -> None:
@@ -304,10 +304,10 @@ def remove_private_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep() -> None:
+def sweep(prefix: str = FOLDER_PREFIX) -> None:
     """Remove the folders that this user's killed runs left behind."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
-        pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
         if pid.isdecimal() and not is_alive(int(pid)) and _is_ours(folder):
             shutil.rmtree(folder, ignore_errors=True)
 

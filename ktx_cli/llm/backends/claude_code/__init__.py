@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ktx_cli.llm.backends.anthropic_api import is_effort_settable
-from ktx_cli.llm.registry import BackendKind
+from ktx_cli.llm.registry import BackendKind, SessionProgram
 
 AUTH_MESSAGE: Final = "Claude Code on this machine has no usable session"
 AUTH_HINT: Final = "sign in to Claude Code: run `claude` and use /login; then run this command again"
@@ -26,6 +26,12 @@ CLAUDE_CODE: Final = BackendKind(
     maker="ktx_cli.llm.backends.claude_code.backend:make",
     block="claude",
     client="session",
+    program=SessionProgram(
+        "claude",
+        ("auth", "login"),
+        session="ktx_cli.llm.backends.claude.session:local_session",
+        candidates="ktx_cli.llm.backends.claude.binary:candidates",
+    ),
     models={"default": "sonnet", "triage": "haiku", "candidateExtraction": "haiku"},
     by_hand=False,
     default_model="sonnet",

@@ -137,12 +137,12 @@ class Abilities:
 
 def method_of(spec: CallSpec, lacks: frozenset[Lack]) -> Method:
     """Return how to ask for the object of a call."""
-    if Lack.FORMAT not in lacks and _is_strict(spec.schema or {}):
+    if Lack.FORMAT not in lacks and is_strict(spec.schema or {}):
         return "format"
     return "prompt" if {Lack.TOOLS, Lack.FORCED_TOOL} & lacks else "tool"
 
 
-def _is_strict(schema: Mapping[str, Any]) -> bool:
+def is_strict(schema: Mapping[str, Any]) -> bool:
     """Return whether the strict form can carry a schema; it has no `allOf`."""
     return schema.get("type") == "object" and is_lossless(schema) and '"allOf"' not in json.dumps(schema)
 
