@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Final
 
 from ktx_cli.faces import exp
@@ -12,6 +13,7 @@ from ktx_cli.warehouses import Dialect, dialect_named
 UNITS: Final = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 """The date parts that times can be truncated to."""
 
+_YEAR: Final = 2000
 _MONTHS: Final = {"year": 12, "quarter": 3, "month": 1}
 _STEPS: Final = {
     "year": (12, "month"), "quarter": (3, "month"), "month": (1, "month"), "week": (7, "day"), "day": (1, "day"),
@@ -102,7 +104,15 @@ class Dates:
 
     def days(self, start: exp.Expr, end: exp.Expr) -> exp.Expr:
         """Return the days from the date of a time to that of another one."""
-        return self._syntax.units_between("day", self._day(start), self._day(end))
+        return exp.DateDiff(this=self._day(end), expression=self._day(start), unit=exp.var("DAY"))
+
+    def made(self, year: exp.Expr, month: exp.Expr, day: exp.Expr) -> exp.Expr:
+        """Return the date with a year, month and day, counted from a fixed date, as not every database builds dates."""
+        years = exp.paren(exp.Sub(this=grouped(year), expression=_number(_YEAR)), copy=False)
+        months = exp.Add(this=exp.Mul(this=years, expression=_number(12)), expression=grouped(month))
+        first = self._syntax.literal(date(_YEAR - 1, 12, 1), "date")  # a month before January
+        start = self._syntax.moved(first, months, "month", "date")
+        return self._syntax.moved(start, exp.Sub(this=grouped(day), expression=_number(1)), "day", "date")
 
     def _further(self, passed: exp.Expr, count: int, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
         """Return the periods of a smaller unit that have passed, given those of the larger unit."""

@@ -21,6 +21,7 @@ from ktx_cli.semantic.interchange.tableau.values import (
     together,
     whole,
 )
+from ktx_cli.warehouses import dialect_named
 
 
 class Settings(Protocol):
@@ -103,8 +104,7 @@ def _known() -> dict[str, tuple[int, int, _Build]]:
         "LTRIM": (1, 1, _text(lambda x: exp.Trim(this=x, position="LEADING"))),
         "RTRIM": (1, 1, _text(lambda x: exp.Trim(this=x, position="TRAILING"))),
         "LEN": (1, 1, _text(lambda x: exp.Length(this=x), "integer")),
-        "LEFT": (2, 2, lambda v, _: together(exp.Left(this=v[0].sql, expression=v[1].sql), "string", *v)),
-        "RIGHT": (2, 2, lambda v, _: together(exp.Right(this=v[0].sql, expression=v[1].sql), "string", *v)),
+        "LEFT": (2, 2, lambda v, _: together(_start(v[0].sql, v[1].sql), "string", *v)), "RIGHT": (2, 2, _right),
         "MID": (2, 3, _middle), "SUBSTR": (2, 3, _middle), "REPLACE": (3, 3, _replace), "SPLIT": (3, 3, _split),
         "CONTAINS": (2, 2, _contains), "STARTSWITH": (2, 2, _begins), "ENDSWITH": (2, 2, _ends), "FIND": (2, 2, _find),
         "STR": (1, 1, _to_text), "INT": (1, 1, _to_whole), "FLOAT": (1, 1, _to_real),
@@ -237,15 +237,47 @@ def _replace(values: list[Value], _: Settings) -> Value:
     return together(exp.Anonymous(this="replace", expressions=[each.sql for each in values]), "string", *values)
 
 
+def _start(text: exp.Expr, length: exp.Expr) -> exp.Expr:
+    """Return the first characters of a text."""
+    return exp.Substring(this=text, start=exp.Literal.number(1), length=length)
+
+
+def _right(values: list[Value], _: Settings) -> Value:
+    """Return the last characters of a text, which may have fewer."""
+    text, count = values[0].sql, values[1].sql
+    length = exp.Length(this=text)
+    case = exp.Case().when(exp.LTE(this=length, expression=grouped(count)), text.copy(), copy=False)
+    return together(case.else_(_rest(text.copy(), length.copy(), count.copy()), copy=False), "string", *values)
+
+
+def _rest(text: exp.Expr, length: exp.Expr, count: exp.Expr) -> exp.Expr:
+    """Return the last characters of a text of a length."""
+    before = exp.Sub(this=length, expression=grouped(count))
+    return exp.Substring(this=text, start=exp.Add(this=before, expression=exp.Literal.number(1)))
+
+
+_MOST_PARTS: Final = 3
+
+
 def _split(values: list[Value], _: Settings) -> Value:
-    number = whole(values[2].sql)
-    if number is None or number < 1:
-        raise UnresolvedError("ktx only splits texts from the left, at a constant position")
-    parts = [each.sql for each in values]
-    sql = exp.Nullif(
-        this=exp.SplitPart(this=parts[0], delimiter=parts[1], part_index=parts[2]), expression=exp.Literal.string("")
-    )
-    return together(sql, "string", *values, nullable=True, note="a part that is missing or empty has no value")
+    number, delimiter = whole(values[2].sql), values[1].sql
+    if number is None or not 1 <= number <= _MOST_PARTS or not delimiter.is_string or not delimiter.this:
+        why = f"ktx only splits texts by a constant text, and returns one of the first {_MOST_PARTS} parts"
+        raise UnresolvedError(why)
+    note = "a part that is missing has no value"
+    return together(_part(values[0].sql, delimiter, number), "string", *values, nullable=True, note=note)
+
+
+def _part(text: exp.Expr, delimiter: exp.Expr, number: int) -> exp.Expr:
+    """Return a part of a text, counted from 1, or NULL if it has fewer parts."""
+    place = exp.StrPosition(this=text.copy(), substr=delimiter.copy())
+    found = exp.GT(this=place, expression=exp.Literal.number(0))
+    if number == 1:
+        end = exp.Sub(this=place.copy(), expression=exp.Literal.number(1))
+        return exp.Case().when(found, _start(text.copy(), end), copy=False).else_(text.copy(), copy=False)
+    after = exp.Add(this=place.copy(), expression=exp.Literal.number(len(str(delimiter.this))))
+    rest = exp.Substring(this=text.copy(), start=after)
+    return exp.Case().when(found, _part(rest, delimiter, number - 1), copy=False)
 
 
 def _contains(values: list[Value], settings: Settings) -> Value:
@@ -258,21 +290,20 @@ def _find(values: list[Value], _: Settings) -> Value:
 
 
 def _begins(values: list[Value], _: Settings) -> Value:
-    return _end_is(values, exp.Left)
+    text, wanted = values
+    start = _start(text.sql, _length(wanted.sql))
+    return together(exp.EQ(this=start, expression=grouped(wanted.sql)), "boolean", *values)
 
 
 def _ends(values: list[Value], _: Settings) -> Value:
-    return _end_is(values, exp.Right)
-
-
-def _end_is(values: list[Value], end: type[exp.Func]) -> Value:
+    """Return whether a text ends with another one. A shorter text never equals it, whatever its last characters are."""
     text, wanted = values
-    length: exp.Expr = exp.Length(this=wanted.sql.copy())
-    if wanted.sql.is_string:
-        length = exp.Literal.number(len(str(wanted.sql.this)))
-    return together(
-        exp.EQ(this=end(this=text.sql, expression=length), expression=grouped(wanted.sql)), "boolean", *values
-    )
+    end = _rest(text.sql, exp.Length(this=text.sql.copy()), _length(wanted.sql))
+    return together(exp.EQ(this=end, expression=grouped(wanted.sql)), "boolean", *values)
+
+
+def _length(text: exp.Expr) -> exp.Expr:
+    return exp.Literal.number(len(str(text.this))) if text.is_string else exp.Length(this=text.copy())
 
 
 def _to_text(values: list[Value], _: Settings) -> Value:
@@ -288,7 +319,14 @@ def _to_text(values: list[Value], _: Settings) -> Value:
     raise UnresolvedError(f"the text of a value of type {value.type or 'unknown'} depends on its display in Tableau")
 
 
-def _to_whole(values: list[Value], _: Settings) -> Value:
+def _tried(value: Value, to: str, settings: Settings) -> exp.Expr:
+    """Return a cast of a text that is NULL for a text in another form. Raises `UnresolvedError` if there is none."""
+    if not dialect_named(settings.dialect).has_try_cast:
+        raise UnresolvedError("it converts texts, and the database has no cast that skips texts in another form")
+    return exp.TryCast(this=value.sql, to=exp.DataType.build(to))
+
+
+def _to_whole(values: list[Value], settings: Settings) -> Value:
     value = values[0]
     if value.type == "integer":
         return value
@@ -298,27 +336,26 @@ def _to_whole(values: list[Value], _: Settings) -> Value:
             case.when(exp.Not(this=grouped(value.sql.copy())), exp.Literal.number(0), copy=False), "integer", value
         )
     if value.type == "string":
-        number = exp.TryCast(this=value.sql, to=exp.DataType.build("double"))
-        return together(_truncated(number), "integer", value, nullable=True)
+        return together(_truncated(_tried(value, "double", settings)), "integer", value, nullable=True)
     require_numbers("INT", value)
     return together(_truncated(value.sql), "integer", value)
 
 
-def _to_real(values: list[Value], _: Settings) -> Value:
+def _to_real(values: list[Value], settings: Settings) -> Value:
     value = values[0]
     if value.type == "string":
-        return together(exp.TryCast(this=value.sql, to=exp.DataType.build("double")), "real", value, nullable=True)
+        return together(_tried(value, "double", settings), "real", value, nullable=True)
     require_numbers("FLOAT", value)
     return together(_double(value.sql), "real", value)
 
 
 def _to_time(to: str, kind: str) -> _Build:
-    def build(values: list[Value], _: Settings) -> Value:
+    def build(values: list[Value], settings: Settings) -> Value:
         value = values[0]
         if value.type in NUMBERS or value.type == "boolean":
             raise UnresolvedError(f"ktx does not convert a value of type {value.type} to a {kind}")
         if value.type == "string" and value.level != CONSTANT:
-            return together(exp.TryCast(this=value.sql, to=exp.DataType.build(to)), kind, value, nullable=True)
+            return together(_tried(value, to, settings), kind, value, nullable=True)
         return together(exp.cast(value.sql, to), kind, value)
 
     return build
@@ -398,6 +435,5 @@ def _date_diff(values: list[Value], settings: Settings) -> Value:
     return together(sql, "integer", start, end, note=note)
 
 
-def _make_date(values: list[Value], _: Settings) -> Value:
-    year, month, day = (each.sql for each in values)
-    return together(exp.DateFromParts(year=year, month=month, day=day), "date", *values)
+def _make_date(values: list[Value], settings: Settings) -> Value:
+    return together(Dates(settings.dialect).made(*(each.sql for each in values)), "date", *values)

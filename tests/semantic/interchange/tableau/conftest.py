@@ -64,17 +64,18 @@ def manifest(load: Load) -> Model:
 @pytest.fixture
 def answers(connector: Connector) -> Answers:
     """Return a function that asks a question and gives its rows, numbers as floats."""
-    return lambda model, **query: _sorted(ask(model, query, connector).rows)
+    return lambda model, **query: plain_rows(ask(model, query, connector).rows)
 
 
 @pytest.fixture
 def rows(shop_file: Path) -> Iterator[Rows]:
     """Return a function that runs SQL on the shop and gives its rows, numbers as floats."""
     with duckdb.connect(str(shop_file), read_only=True) as connection:
-        yield lambda sql: _sorted(connection.execute(sql).fetchall())
+        yield lambda sql: plain_rows(connection.execute(sql).fetchall())
 
 
-def _sorted(found: Any) -> list[tuple[Any, ...]]:
+def plain_rows(found: Any) -> list[tuple[Any, ...]]:
+    """Return rows in a fixed order, with numbers as floats and times as days."""
     return sorted((tuple(map(_plain, row)) for row in found), key=repr)
 
 
