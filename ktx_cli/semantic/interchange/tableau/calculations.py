@@ -310,6 +310,8 @@ class Calculations:
         if self._open > _DEEPEST:
             raise UnresolvedError(_TOO_DEEP)
         value = self.value_of(column, self)
+        if self._per:
+            _require_two_levels(value.sql)
         name = slug(column.title)
         if value.level == AGGREGATE:
             placed = self._placed(value)
@@ -620,6 +622,16 @@ def _keys(tree: exp.Expr) -> set[str]:
 
 def _is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "percentile")
+
+
+def _require_two_levels(tree: exp.Expr) -> None:
+    """Raise `UnresolvedError` if a formula also has aggregates of rows, which a measure with two levels cannot have."""
+    several = [node for node in tree.walk() if _is_aggregate(node)]
+    of_measures = [[each for each in node.find_all(exp.Column) if each.table.startswith(_MEASURE)] for node in several]
+    inside = {id(each) for found in of_measures for each in found}
+    is_plain = all(of_measures) and not _keys(tree)
+    if not is_plain or any(each.table and id(each) not in inside for each in tree.find_all(exp.Column)):
+        raise UnresolvedError("it combines an INCLUDE expression with other aggregates")
 
 
 def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
@@ -395,7 +396,8 @@ PARAMETERS = """\
 """
 
 
-def data_source() -> str:
+def data_source(fields: Sequence[Field] = FIELDS) -> str:
+    """Return the data source of the shop with calculated fields."""
     relations = "".join(
         f"<relation connection='c' name='{table}' table='[main].[{table}]' type='table' />" for table in _COLUMNS
     )
@@ -410,7 +412,7 @@ def data_source() -> str:
         f"<_.fcp.ObjectModelEncapsulateLegacy.true...relation type='collection'>{relations}"
         "</_.fcp.ObjectModelEncapsulateLegacy.true...relation>\n"
         f"<metadata-records>{_records()}</metadata-records></connection>\n"
-        + "\n".join(map(calculated, FIELDS))
+        + "\n".join(map(calculated, fields))
         + f"\n{EXTRA}<_.fcp.ObjectModelEncapsulateLegacy.true...object-graph><objects>{objects}</objects>"
         f"<relationships>{related}</relationships></_.fcp.ObjectModelEncapsulateLegacy.true...object-graph>\n"
         "</datasource>"
