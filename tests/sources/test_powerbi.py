@@ -203,6 +203,23 @@ def test_declarations() -> None:
     assert {id: (each.schema, each.name, each.keys) for id, each in found.tables.items()} == {
         own: ("shop", "orders", ()), other: ("shop", "customers", (("name",), ("id",))),
     }  # fmt: skip
-    assert set(found.joins) == {
-        DeclaredJoin(own, ("customer_id",), other, ("id",)), DeclaredJoin(own, ("id",), other, ("name",)),
-    }  # fmt: skip
+    assert set(found.joins) == {DeclaredJoin(own, ("customer_id",), other, ("id",))}
+
+
+def test_the_join_of_an_inactive_relationship_is_no_second_default() -> None:
+    joins = """\
+    joins:
+      - {to: customers, on: customer_id = customers.id, relationship: many_to_one, source: inferred}
+      - {to: customers, on: id = customers.id, relationship: many_to_one, source: inferred}
+  invoices:
+"""
+    more = "relationship b\n\tisActive: false\n\tfromColumn: Orders.Order\n\ttoColumn: Customers.Key\n"
+    made = Project({SHARD: SHOP.replace("  invoices:\n", joins)})
+    first = made.run(PowerBiSource(), {**FILES, f"{FOLDER}/more.tmdl": more})
+    orders = made.data(WRITTEN)
+    assert (orders["disable_joins"], orders["joins"][0]["alias"]) == (["id = customers.id"], "customers_id")
+    assert {join.alias for join in made.models()["shop"].sources["orders"].joins} == {None, "customers_id"}
+    again = made.run(PowerBiSource(), {**FILES, f"{FOLDER}/more.tmdl": more})
+    assert (again.owned, again.warnings, made.errors()) == (first.owned, (), [])
+    made.run(PowerBiSource(), FILES)
+    assert "disable_joins" not in made.data(WRITTEN)

@@ -12,20 +12,21 @@ TOOL: Final = "powerbi"
 
 
 def declarations_of(texts: Mapping[str, str]) -> Declarations:
-    """Return the keys of tables, and the relationships between them, active or not.
+    """Return the keys of tables, and the active relationships between them.
 
-    Power BI requires unique values on the side of a relationship with one row, so its column is a key. The IDs of the
-    tables are the path of the model and the name of the table.
+    Power BI requires unique values on the side of a relationship with one row, so its column is a key. An inactive
+    relationship is a join with an alias, which the importer writes. The IDs of the tables are the path of the model and
+    the name of the table.
     """
     tables: dict[str, DeclaredTable] = {}
     joins: dict[DeclaredJoin, None] = {}
     for model in read_models(texts, Report()):
         origins = dict(_origins(model))
         keys: dict[str, dict[tuple[str, ...], None]] = {name: {} for name in origins}
-        for join in _joins(model, origins):
-            joins[join[0]] = None
-            if join[1]:
-                keys[join[0].parent.split(":", 1)[1]][join[0].parent_columns] = None
+        for join, parent, is_active in _joins(model, origins):
+            keys[parent][join.parent_columns] = None
+            if is_active:
+                joins[join] = None
         for name, origin in origins.items():
             *outer, table = origin.parts
             schema = outer[-1] if outer else ""
@@ -44,14 +45,14 @@ def _origins(model: PowerBiModel) -> Iterator[tuple[str, TableOrigin]]:
             yield name, origin
 
 
-def _joins(model: PowerBiModel, origins: Mapping[str, TableOrigin]) -> Iterator[tuple[DeclaredJoin, bool]]:
-    """Yield the relationships between two tables, each with whether the second column is a key."""
+def _joins(model: PowerBiModel, origins: Mapping[str, TableOrigin]) -> Iterator[tuple[DeclaredJoin, str, bool]]:
+    """Yield the relationships between two tables, each with the name of the parent and whether it is active."""
     for each in model.relationships:
         own, other = (_column(model, origins, side) for side in (each.own, each.other))
         if own is not None and other is not None and not (each.from_many and each.to_many) and own != other:
             child, parent = (other, own) if each.to_many else (own, other)
             join = DeclaredJoin(f"{model.path}:{child[0]}", (child[1],), f"{model.path}:{parent[0]}", (parent[1],))
-            yield join, True
+            yield join, parent[0], each.active
 
 
 def _column(model: PowerBiModel, origins: Mapping[str, TableOrigin], side: tuple[str, str]) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ from ktx_cli.semantic.interchange.powerbi.model import Column, PowerBiModel, Rel
 from ktx_cli.semantic.interchange.powerbi.mquery import TableOrigin, native_origin, origin_of
 from ktx_cli.semantic.interchange.powerbi.rows import RowTranslator
 from ktx_cli.semantic.interchange.powerbi.world import (
+    COMPUTED,
     GENERATED,
     GROUPS,
     INACTIVE,
@@ -32,7 +33,6 @@ from ktx_cli.semantic.load.joins import Sides, parse_on
 from ktx_cli.semantic.model import Model
 
 _GENERATED: Final = ("LocalDateTable_", "DateTableTemplate_")
-_COMPUTED: Final = "Power BI computes this table; it is not in the database"
 
 
 def import_powerbi(files: Mapping[str, str], model: Model | None, *, known_only: bool = False) -> Imported:
@@ -59,7 +59,7 @@ def table_origin(table: Table, model: PowerBiModel, dialect: str = "") -> TableO
     origins = []
     for partition in table.partitions:
         if partition.kind in ("calculated", "calculationgroup"):
-            raise UnresolvedError(_COMPUTED)
+            raise UnresolvedError(COMPUTED)
         if partition.entity:
             origins.append(TableOrigin(partition.entity))
         elif not partition.expression:
@@ -227,6 +227,7 @@ class _ModelImport:
                 other.draft.grain = other.draft.grain or (pair[1],)
             target = f"{own.draft.name} -> {hop}"
             if not relationship.active:
+                _disable(own.draft, other.draft, pair)
                 self._report.approximated(what, INACTIVE, relationship.place, target)
             self._report.kept(what, relationship.place, target)
             self._joins.append(relationship)
@@ -250,6 +251,17 @@ class _ModelImport:
                 words = {"hierarchy": ("hierarchy", LEVELS), "calculationGroup": ("calculation group", GROUPS)}
                 word, why = words[kind]
                 self._report.dropped(f"{word} `{table.name}[{name}]`", why, place)
+
+
+def _disable(own: SourceDraft, other: SourceDraft, pair: tuple[str, str]) -> None:
+    """Disable the manifest's join of an inactive relationship: as a second join to the same table, it would leave no
+    default path.
+    """
+    for join in own.base.joins if own.base is not None else ():
+        if join.alias is None and join.pairs == (pair,) and join.to == other.name:
+            disabled = own.extra.setdefault("disable_joins", [])
+            if join.on not in disabled:
+                disabled.append(join.on)
 
 
 def _shown(relationship: Relationship) -> str:

@@ -19,6 +19,9 @@ from ktx_cli.semantic.interchange.report import UnresolvedError
 
 TOOL: Final = "powerbi"
 
+_WORDS: Final = frozenset({"name", "descriptions"})
+"""The keys in which equal measures may differ."""
+
 
 class Measures:
     """Imports the measures of a model. A measure is imported when something first refers to it."""
@@ -72,11 +75,11 @@ class Measures:
         home = self._world.entities[formula.entities[0]]
         shown = {
             "label": measure.name if measure.name != slug(measure.name) else None,
-            "descriptions": {TOOL: measure.description} if measure.description else None,
+            "descriptions": {TOOL: measure.description or measure.name},
             "visibility": "internal" if measure.hidden else None,
             "format": format_of(measure.format),
         }
-        entry = _Entry(self._world, translation, slug(measure.name))
+        entry = _Entry(self._world, translation, measure.name)
         name = entry.add(formula, home, drafts.filled(shown))
         target = f"{home.draft.name}.{name}"
         for note in translation.notes:
@@ -86,10 +89,10 @@ class Measures:
 
 
 class _Entry:
-    """Writes one measure and the internal measures that it needs. `name`: the name that it gets if that is free."""
+    """Writes one measure and the internal measures that it needs. `title`: its name in Power BI."""
 
-    def __init__(self, world: World, translation: Translation, name: str) -> None:
-        self._world, self._translation, self._name = world, translation, name
+    def __init__(self, world: World, translation: Translation, title: str) -> None:
+        self._world, self._translation, self._title = world, translation, title
         self._added: list[tuple[Entity, dict[str, Any]]] = []
 
     def add(self, formula: Formula, home: Entity, shown: Mapping[str, Any]) -> str:
@@ -99,7 +102,7 @@ class _Entry:
         if isinstance(part, Wrapped) and part.entity is home:
             formula, keys = part.formula, part.keys
         expr = self._expr(formula, home, keys)
-        name = self._place(home, self._name, {"expr": expr, **keys, **shown})
+        name = self._place(home, slug(self._title), {"expr": expr, **keys, **shown})
         for entity, entry in self._added:
             entity.draft.measures[entry["name"]] = entry
         return name
@@ -108,7 +111,7 @@ class _Entry:
         """Return the name of an equal measure that the source already has, or add the measure with a free name."""
         own = [each for entity, each in self._added if entity is home]
         for known in (*home.draft.measures.values(), *own):
-            if {key: value for key, value in known.items() if key != "name"} == entry:
+            if all(known.get(key) == entry.get(key) for key in (known.keys() | entry.keys()) - _WORDS):
                 return str(known["name"])
         draft = home.draft
         columns = {each.casefold() for each in (*draft.columns, *(draft.base.columns if draft.base else ()))}
@@ -144,8 +147,9 @@ class _Entry:
         """Return the name of an internal measure for a part; equal parts share one."""
         formula = self._translation.leaf_formula(part) if isinstance(part, Leaf) else part.formula
         keys = {} if isinstance(part, Leaf) else dict(part.keys)
-        entry = {"expr": self._expr(formula, part.entity, keys), **keys, "visibility": "internal"}
-        return self._place(part.entity, f"{self._name}_part", entry)
+        shown = {"descriptions": {TOOL: f"Part of {self._title}"}, "visibility": "internal"}
+        entry = {"expr": self._expr(formula, part.entity, keys), **keys, **shown}
+        return self._place(part.entity, f"{slug(self._title)}_part", entry)
 
 
 def format_of(text: str | None) -> str | None:

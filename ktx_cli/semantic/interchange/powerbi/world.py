@@ -32,6 +32,7 @@ INFINITE: Final = "Power BI returns infinity or an error for a division by 0; kt
 LAST_DATE: Final = "Power BI uses the last date of the period in the date table; ktx uses the last date with rows"
 ONE_WAY: Final = "Power BI does not apply filters on the first table to measures of the second; ktx does"
 NO_ROLES: Final = "ktx does not apply roles of Power BI; write a row policy"
+COMPUTED: Final = "Power BI computes this table; it is not in the database"
 INACTIVE: Final = "it is inactive; queries use it only if they name its role"
 GROUPS: Final = "ktx has no calculation groups; use `comparison`, `offset` or `cumulative`"
 GENERATED: Final = "Power BI generates this table for its own calendar"
@@ -39,7 +40,7 @@ NEEDS_TIME: Final = "ktx needs a time in the query or a time range; Power BI als
 
 POWERBI_INERT: Final = frozenset({
     SCREEN, LEVELS, SUMMARY, ZERO, REPLACES, IGNORES_CASE, INFINITE, LAST_DATE, NEEDS_TIME, ONE_WAY, NO_ROLES, GROUPS,
-    GENERATED, INACTIVE, TAKEN, REPLACES_TABLE, GUARDED, BLANK_ROW,
+    GENERATED, INACTIVE, TAKEN, REPLACES_TABLE, GUARDED, BLANK_ROW, COMPUTED,
 })  # fmt: skip
 """Reasons for a difference that nobody has to resolve."""
 

@@ -110,11 +110,18 @@ def test_tables_and_columns_change_the_manifest(manifest: Model, load: Load, ans
             "name": "revenue", "expr": "SUM(amount)", "label": "Revenue", "format": "$#,0.00",
             "descriptions": {"powerbi": "What was paid"},
         },
-        "amount_measure": {"name": "amount_measure", "expr": "COUNT(*)", "label": "Amount", "visibility": "internal"},
-        "north_pct_part": {
-            "name": "north_pct_part", "expr": "revenue", "filter": "customers.is_north", "visibility": "internal"
+        "amount_measure": {
+            "name": "amount_measure", "expr": "COUNT(*)", "label": "Amount", "visibility": "internal",
+            "descriptions": {"powerbi": "Amount"},
         },
-        "north_pct": {"name": "north_pct", "expr": "north_pct_part / revenue", "label": "North %"},
+        "north_pct_part": {
+            "name": "north_pct_part", "expr": "revenue", "filter": "customers.is_north", "visibility": "internal",
+            "descriptions": {"powerbi": "Part of North %"},
+        },
+        "north_pct": {
+            "name": "north_pct", "expr": "north_pct_part / revenue", "label": "North %",
+            "descriptions": {"powerbi": "North %"},
+        },
     }  # fmt: skip
     model = load(found.files, manifest=True)
     assert errors(model) == []
