@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -16,9 +16,11 @@ from ktx_cli.scan.relationships.names import (
     Splitter,
     alike,
     concepts,
+    is_doer,
     key_base,
     local_key_phrases,
     local_key_words,
+    names_actor,
     own_prefix,
     phrase_alike,
     skeleton,
@@ -50,6 +52,12 @@ PART_OF_CONTEXT = 0.92
 START_OF_CONTEXT = 0.85
 """The match of `type` in the table `sales_area` with the table `sales_type`."""
 
+OF_ANOTHER_TABLE = 0.55
+"""The match of `type` in the table `label` with the table `link_type` next to a table `link`."""
+
+_KINDS = frozenset({"class", "state"})
+"""The concepts of a column that says something about a row, which is read with the name of its table."""
+
 ORDER_MATCH = 0.85
 """The match of `entity0` in the table `link_artist_work` with the table `artist`."""
 
@@ -67,17 +75,39 @@ MOST_TABLES = 12
 class NameMatch:
     """How well a column's name matches the name of a table and the name of its key, both from 0 to 1.
 
-    `meaning`: whether column and table may mean the same in other words (`rep` and `employee`).
+    `meaning`: whether column and table may mean the same in other words (`rep` and `employee`). `actor`: whether that
+    is who wrote a row (`created_by`) and a table of users. `in_context`: whether the column only matches together with
+    its own table's name (`type` in `area` and `area_type`).
     """
 
     table: float
     key: float
     meaning: bool = False
+    actor: bool = False
+    in_context: bool = False
 
     @property
     def best(self) -> float:
         """The stronger of the two."""
         return max(self.table, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What a column's name says: table number -> match, the tables it may mean, and those it matches in context.
+
+    `actor`: whether those that it means are users, and the column says who wrote a row.
+    """
+
+    tables: Mapping[int, float]
+    meant: Sequence[int]
+    actor: bool
+    context: Set[int]
+
+    def match(self, number: int, key: float) -> NameMatch:
+        """Return the match with a key of a table. `key`: that with the name of the key."""
+        meaning = number in self.meant
+        return NameMatch(self.tables.get(number, 0.0), key, meaning, meaning and self.actor, number in self.context)
 
 
 class NameIndex:
@@ -109,20 +139,24 @@ class NameIndex:
                 self._by_parts[key.parts].append(key)
             if key.shortened:
                 self._by_spelling[tokens(key.name)].append(key)
-        self._by_concept: dict[str, set[int]] = defaultdict(set)
+        by_concept: dict[str, list[TableFacts]] = defaultdict(list)
         for table in tables:
             for concept in concepts(table.words):
-                self._by_concept[concept].add(table.number)
+                by_concept[concept].append(table)
+        self._by_concept = {concept: self._independent(group) for concept, group in by_concept.items()}
+        self._users = self._independent([table for table in tables if _holds_users(table)])
+        self._recent: tuple[ColumnFacts, _Names] | None = None
         self._words: dict[str, set[int]] = {}
         self._bases: dict[tuple[str, ...], dict[int, float]] = {}
-        self._parents: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Mapping[ColumnFacts, NameMatch]] = {}
+        self._parents: dict[tuple[tuple[str, ...], tuple[str, ...], bool, Family], Mapping[ColumnFacts, NameMatch]] = {}
 
     def parents(self, child: ColumnFacts) -> Mapping[ColumnFacts, NameMatch]:
         """Return the keys that the column's name refers to, and how well it matches them."""
         alone = tokens(child.name) in self._by_spelling or self._in_context(child) or _may_name_own_table(child)
+        alone = alone or not concepts(child.base).isdisjoint(_KINDS)
         if alone or _is_numbered(child) or child in self._keys.get(child.table.number, ()):
             return self._find_parents(child)
-        spelling = (child.parts, child.base, child.keyed)
+        spelling = (child.parts, child.base, child.keyed, child.family)
         known = self._parents.get(spelling)
         if known is None:
             known = self._parents[spelling] = self._find_parents(child)
@@ -130,47 +164,107 @@ class NameIndex:
 
     def _find_parents(self, child: ColumnFacts) -> dict[ColumnFacts, NameMatch]:
         found: dict[ColumnFacts, NameMatch] = {}
-        tables = self.tables_of(child)
-        meant = self.meant(child.base)
-        for number in dict.fromkeys([*tables, *meant]):
+        names = self._names_of(child)
+        for number in dict.fromkeys([*names.tables, *names.meant]):
             likeliest: set[str] = set()
             for key in self._keys.get(number, ()):
                 alike_key = key_alike(child, key)
                 if key is child or (key.family in likeliest and alike_key < MIN_OTHER_KEY_MATCH):
                     continue
                 likeliest.add(key.family)
-                found[key] = NameMatch(tables.get(number, 0.0), alike_key, number in meant)
+                found[key] = names.match(number, alike_key)
         for key in self._by_spelling.get(tokens(child.name), ()):
             if key is not child and key not in found and key.table is not child.table:
-                found[key] = NameMatch(tables.get(key.table.number, 0.0), key_alike(child, key))
+                found[key] = names.match(key.table.number, key_alike(child, key))
         for start in range(len(child.parts)):
             for key in self._by_parts.get(child.parts[start:], ()):
                 if key is not child and key not in found:
-                    found[key] = NameMatch(tables.get(key.table.number, 0.0), key_alike(child, key))
+                    found[key] = names.match(key.table.number, key_alike(child, key))
         return found
-
-    def meant(self, base: tuple[str, ...]) -> list[int]:
-        """Return the tables for a concept that words may stand for, or none if there are many."""
-        numbers = {number for concept in concepts(base) for number in self._by_concept.get(concept, ())}
-        return sorted(numbers) if len(numbers) <= MOST_TABLES else []
 
     def match(self, child: ColumnFacts, key: ColumnFacts) -> NameMatch:
         """Return how well the column's name matches one key."""
-        meaning = key.table.number in self.meant(child.base)
-        return NameMatch(self.tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
+        return self._names_of(child).match(key.table.number, key_alike(child, key))
+
+    def _names_of(self, child: ColumnFacts) -> _Names:
+        """Return what a column's name says. Callers match one column with many keys in a row."""
+        if self._recent is not None and self._recent[0] is child:
+            return self._recent[1]
+        meant = [] if _counts_things(child) else self.meant(child.base)
+        context = {at for at, match in self._in_context(child).items() if match >= PART_OF_CONTEXT}
+        names = _Names(self.tables_of(child), meant, bool(self._users) and self._names_actor(child.base), context)
+        self._recent = (child, names)
+        return names
+
+    def meant(self, base: tuple[str, ...]) -> list[int]:
+        """Return the tables for a concept that words may stand for, or none if there are many.
+
+        Who wrote a row is a user of the application if there is a table of these, and a customer or a student is a
+        person if nothing else is.
+        """
+        if self._users and self._names_actor(base):
+            return self._users if len(self._users) <= MOST_TABLES else []
+        known = concepts(base) | ({"person"} if self._is_doer(base) else set())
+        numbers = {number for concept in known for number in self._by_concept.get(concept, ())}
+        if not numbers and not known.isdisjoint(_PEOPLE):
+            numbers = set(self._by_concept.get("person", ()))
+        return sorted(numbers) if len(numbers) <= MOST_TABLES else []
+
+    def _names_actor(self, base: tuple[str, ...]) -> bool:
+        """Return whether words say who wrote a row: `created by`, `author`, or the `poster` of posts."""
+        return names_actor(base) or self._is_doer(base)
+
+    def _is_doer(self, base: tuple[str, ...]) -> bool:
+        """Return whether a word is who does what a table holds."""
+        if not base or base[-1] in self._by_word:
+            return False
+        things = {stem(base[-1]).removesuffix(end) for end in ("er", "or", "r")}
+        return any(
+            is_doer(base[-1], word) for thing in things for word in (thing, f"{thing}s") if word in self._by_word
+        )
+
+    def _independent(self, group: Sequence[TableFacts]) -> list[int]:
+        """Return the numbers of tables without those that belong to another one by their names.
+
+        `user_role` and `group_user` belong to `user`, and `site_user` is a table of its own. All of a large group.
+        """
+        if len(group) > MOST_COMPARED:
+            return [table.number for table in group]
+        names = {table: frozenset(map(stem, table.words)) for table in group}
+
+        def belongs(one: TableFacts, other: TableFacts) -> bool:
+            another_noun = stem(one.words[-1]) != stem(other.words[-1])
+            return names[other] < names[one] and (another_noun or len(self.mentioned(one)) > 1)
+
+        return [one.number for one in group if not any(belongs(one, other) for other in group)]
 
     def tables_of(self, child: ColumnFacts) -> dict[int, float]:
         """Return the tables that a column may refer to, including its own if it is named as a parent or manager.
 
         A column is also read with its table's words: `type` of the table `area` refers to `area_type`.
         """
-        tables = self.tables(child.base)
+        tables = self._without_kinds_of_others(child, self.tables(child.base))
         in_context = {**self._by_order(child), **self._in_context(child)}
         if in_context:
             tables = {**tables, **{at: max(match, tables.get(at, 0.0)) for at, match in in_context.items()}}
+        if _counts_things(child):
+            tables = {at: min(match, OF_ANOTHER_TABLE) for at, match in tables.items()}
         if not _may_name_own_table(child):
             return tables
         return {**tables, child.table.number: max(OWN_TABLE_MATCH, tables.get(child.table.number, 0.0))}
+
+    def _without_kinds_of_others(self, child: ColumnFacts, tables: dict[int, float]) -> dict[int, float]:
+        """Return matches, with a lower one for kinds and states of another table: `link_type`, of `type` in `label`."""
+        if concepts(child.base).isdisjoint(_KINDS):
+            return tables
+        own, found = set(map(stem, child.table.words)), dict(tables)
+        for number, match in tables.items():
+            words = self._tables[number].words
+            start = words[: len(words) - len(child.base)]
+            owner = self._whole.get(_stemmed(start)) if start and words[len(start) :] == child.base else None
+            if owner not in (None, number, child.table.number) and own.isdisjoint(map(stem, start)):
+                found[number] = min(match, OF_ANOTHER_TABLE)
+        return found
 
     def mentioned(self, table: TableFacts) -> list[int]:
         """Return the tables whose names are in a table's name, in order: `artist`, `work` for `link_artist_work`."""
@@ -254,6 +348,16 @@ class NameIndex:
         return known
 
 
+_PEOPLE = frozenset({"customer", "student"})
+"""The concepts of people who may be in a table of persons."""
+
+
+def _holds_users(table: TableFacts) -> bool:
+    """Return whether a table is one of users by its name, with the noun last or, in Romance languages, first."""
+    first, last = stem(table.words[0]), stem(table.words[-1])
+    return last in words("user") or first in words("user_first")
+
+
 @functools.lru_cache(maxsize=100_000)
 def _contexts(table: tuple[str, ...], base: tuple[str, ...]) -> tuple[tuple[float, str], ...]:
     """Return the names that a column's words give with words of its table before them, and how well each matches.
@@ -274,6 +378,18 @@ def _stemmed(name: Iterable[str]) -> str:
     return "".join(map(stem, name))
 
 
+def _counts_things(child: ColumnFacts) -> bool:
+    """Return whether a column is the number of some things by its name: `user_posts`."""
+    base = child.base
+    if child.keyed or child.family is not Family.INTEGER:
+        return False
+    return bool(base) and len(base[-1]) >= 4 and base[-1] not in _SINGULARS and stem(base[-1]) != base[-1]
+
+
+_SINGULARS = frozenset({"series", "species", "news", "lens"})
+"""Words that end as a plural does."""
+
+
 def _is_numbered(child: ColumnFacts) -> bool:
     return len(child.base) > 1 and child.base[-1] in ("0", "1", "2")
 
@@ -287,6 +403,8 @@ def _may_name_own_table(child: ColumnFacts) -> bool:
 
 def _alike_table(base: tuple[str, ...], table: TableFacts) -> float:
     score = table_alike(base, table.words)
+    if any(is_doer(base[-1], word) for word in table.words):
+        return min(score, OF_ANOTHER_TABLE)
     return score if table.numbered == table.words else max(score, table_alike(base, table.numbered))
 
 
@@ -341,7 +459,7 @@ def key_alike(child: ColumnFacts, key: ColumnFacts) -> float:
         return 0.85
     if child.base == key.base:
         return 0.9 if child.keyed else 0.7
-    if child.base and child.keyed and key.keyed:
+    if child.base and child.keyed and key.keyed and not is_doer(child.base[-1], key.base[-1]):
         return 0.9 * phrase_alike(child.base, key.base)
     return 0.0
 
@@ -513,7 +631,8 @@ def gather(
     words_of = table_words(names)
     local = _LocalKeys(local_key_words(firsts), local_key_phrases(firsts, words_of.values()))
     spelled = [" ".join(words_of[name]) for name in names]
-    splitter = Splitter([*names, *spelled, *(column.name for table, _ in chosen for column in table.columns)])
+    columns = [column.name for table, _ in chosen for column in table.columns]
+    splitter = Splitter([*names, *spelled, *columns], tails=[words_of[name][-1] for name in names])
     views = [relation for relation in relations if relation[0].kind is TableKind.VIEW and relation not in chosen]
     words_of_views = table_words([*names, *(table.ref.name for table, _ in views)]) if views else {}
     found: list[TableFacts] = []

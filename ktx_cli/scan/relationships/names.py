@@ -39,7 +39,11 @@ _IRREGULAR: Final = {
 }
 _LEADING_KEYS: Final = word_set("id fk pk cod cd code nr no num sk bk k ref kod codigo numero")
 _STARS: Final = frozenset({"dim", "fact", "fct", "hub"})
+_UMLAUTS: Final = re.compile(r"([aou])e(?=.)")
+"""Umlauts as they are written without dots, in the plurals of German: `auftraege` of `auftrag`."""
+
 _NO_AGENTS: Final = word_set("hobby lobby rugby derby nearby standby whereby shelby crosby")
+_PLURALS: Final = listed("es en nen e n")
 _ENDINGS: Final = ("", *listed("s e n a i y en er es ow os as us um nen eur ies"))
 
 
@@ -75,15 +79,42 @@ def concept_words() -> Iterable[str]:
 def concepts(name: tuple[str, ...]) -> frozenset[str]:
     """Return the concepts of the last word of a name that has any.
 
-    A name that ends in `by` (`approved by`) means a person.
+    A name that ends in `by` (`approved by`) means a person, one that ends in `on` or `at` (`changed on`) a day.
     """
     if names_agent(name):
         return frozenset({"person"})
+    if len(name) > 1 and name[-1] in words("moment"):
+        return frozenset({"calendar"})
+    if len(name) > 1 and name[-1] in ("to", "from") and (known := concepts(name[:-1])):
+        return known  # Of `assigned`, not of the place `to`.
     for word in reversed(name):
-        known = _concepts().get(stem(word))
+        known = _concepts_of(word)
         if known:
             return known
     return frozenset()
+
+
+def _concepts_of(word: str) -> frozenset[str]:
+    """Return the concepts of a word, or of the one of which it may be a plural that is not English: `profesores`."""
+    known = _concepts()
+    return next((known[form] for form in _singulars(word) if form in known), frozenset())
+
+
+def _singulars(word: str) -> tuple[str, ...]:
+    """Return the words of which a word may be the plural, the English one first: `lieferant` for `lieferanten`."""
+    ends = (end for end in _PLURALS if word.endswith(end) and len(word) >= len(end) + 5)
+    return (stem(word), *(word[: -len(end)] for end in ends))
+
+
+def is_doer(word: str, noun: str) -> bool:
+    """Return whether a word is who does what a noun is: a `poster` writes a `post`."""
+    thing = stem(noun)
+    return len(thing) >= 4 and stem(word) in (f"{thing}er", f"{thing}or", f"{thing}r")
+
+
+def names_actor(name: tuple[str, ...]) -> bool:
+    """Return whether a name says who wrote or changed a row: `created by`, `author`."""
+    return names_agent(name) or (bool(name) and name[-1] in words("actor"))
 
 
 def names_agent(name: tuple[str, ...]) -> bool:
@@ -134,8 +165,12 @@ def alike(one: str, other: str) -> float:
     short, long = (one, other) if len(one) <= len(other) else (other, one)
     if short.isdigit() or long.isdigit() or len(short) < 2 or short[0] != long[0]:
         return 0.0
+    if _UMLAUTS.search(short) or _UMLAUTS.search(long):
+        plain, other_plain = (_UMLAUTS.sub(r"\1", word) for word in (short, long))
+        if min(len(plain), len(other_plain)) >= 5 and _are_inflected(plain, other_plain):
+            return 0.95
     shared = _shared_prefix(short, long) if short[:3] == long[:3] else 0
-    if shared >= 4 and short[shared:] in _ENDINGS and long[shared:] in _ENDINGS:
+    if shared and _are_inflected(short, long):
         return 0.95
     if shared == len(short) and shared >= 3:
         return 0.85 if shared >= 4 else 0.8
@@ -149,6 +184,12 @@ def alike(one: str, other: str) -> float:
     if len(short) == 2 and long.startswith(short):
         return 0.5
     return 0.0
+
+
+def _are_inflected(one: str, other: str) -> bool:
+    """Return whether two words are one but for their endings."""
+    shared = _shared_prefix(one, other)
+    return shared >= 4 and one[shared:] in _ENDINGS and other[shared:] in _ENDINGS
 
 
 def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
@@ -197,10 +238,16 @@ def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     split = {name: tokens(name) for name in names}
     split = _without_run_together(split)
     common = _common_prefixes(split.values())
-    cores = {name: _core(parts, common) for name, parts in split.items()}
+    layers = words("layer") - {stem(parts[-1]) for parts in split.values() if set(parts[:-1]) <= common}
+    cores = {name: _core(parts, common, layers) for name, parts in split.items()}
+    counts = Counter(cores.values())
+    for name, core in cores.items():
+        if core[:1] == core[1:2] and core == split[name][-len(core) :] and core[1:] not in counts:
+            cores[name] = core[1:]  # A module and a table of it: `uom_uom`, `sales_sales_person`.
     counts = Counter(cores.values())
     return {
-        name: core if counts[core] == 1 else _core(split[name], common, numbered=True) for name, core in cores.items()
+        name: core if counts[core] == 1 else _core(split[name], common, layers, numbered=True)
+        for name, core in cores.items()
     }
 
 
@@ -254,6 +301,10 @@ def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
         return (word, number)
     if len(split) < 3 or count < 0.75 * len(split) or word in words("key"):
         return ()
+    short = [parts[1] for parts in split if len(parts) == 2 and parts[0] == word]
+    seconds = {parts[1] for parts in split if len(parts) > 2 and parts[0] == word}
+    if len(seconds) == 1 and count - len(short) >= 2 and short and words("key").issuperset(short):
+        return (word, *seconds)  # `order_id` next to `order_item_id` and `order_item_name` is not the table's own `id`.
     return (word, number) if numbered >= 0.75 * len(split) else (word,)
 
 
@@ -279,7 +330,7 @@ def local_key_phrases(
 ) -> frozenset[tuple[str, ...]]:
     """Return the names of several words that most tables give their own number: `rec_id`. They name no table."""
     firsts = list(first_columns)
-    names = {stem("".join(name)) for name in tables}
+    names = {stem("".join(name[start:])) for name in tables for start in range(len(name))}
     counts = Counter(parts for parts in firsts if len(parts) > 1)
     return frozenset(
         parts
@@ -296,12 +347,17 @@ def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
     return frozenset(word for word, count in firsts.items() if count >= 4 and count > 0.6 * len(lists))
 
 
-def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = False) -> tuple[str, ...]:
-    """Return the words without layers, common prefixes and trailing numbers. `numbered`: the same with numbers."""
+def _core(
+    parts: tuple[str, ...], common: frozenset[str], layers: frozenset[str], *, numbered: bool = False
+) -> tuple[str, ...]:
+    """Return the words without layers, common prefixes and trailing numbers. `numbered`: the same with numbers.
+
+    `layers`: without those that are tables themselves: `link_type` is the type of a `link`.
+    """
     rest = parts
     if len(rest) > 2 and len(rest[0]) == 1 and rest[0].isalpha() and rest[1].isdigit():
         rest = rest[2:]  # The number of a module: `a27_allele`.
-    while len(rest) > 1 and (rest[0] in words("layer") or rest[0] in common):
+    while len(rest) > 1 and (rest[0] in layers or rest[0] in common):
         rest = rest[1:]
         rest = rest[1:] if len(rest) > 1 and rest[0].isdigit() else rest
     while len(rest) > 1 and (rest[-1] in _TRAILERS or (rest[-1].isdigit() and not numbered)):
@@ -384,6 +440,12 @@ def _is_subsequence(short: str, long: str) -> bool:
 SHORTEST_SPLIT = 6
 """Shorter words, in letters, are not split."""
 
+SHORTEST_TAIL = 5
+"""Shorter nouns, in letters, are ends of words by chance."""
+
+SHORTEST_HEAD = 3
+"""The minimum length, in letters, of what stands before the noun of a compound."""
+
 LONGEST_WORD = 20
 """The maximum length of a word that others are split into."""
 
@@ -393,13 +455,18 @@ _KINDS = ("key", "layer", "measure", "flag", "time", "text", "discriminator", "s
 
 
 class Splitter:
-    """Splits names without separators into words of the database and of the built-in vocabulary."""
+    """Splits names without separators into words of the database and of the built-in vocabulary.
 
-    def __init__(self, names: Iterable[str]) -> None:
+    `tails`: the nouns of tables, with which a compound may end: `hauptlieferant` next to `lieferanten`.
+    """
+
+    def __init__(self, names: Iterable[str], tails: Iterable[str] = ()) -> None:
         own = {part for name in names for part in tokens(name)}
         own |= {stem(word) for word in own}
         self._known = _vocabulary_words() | {word for word in own if 4 <= len(word) <= LONGEST_WORD and word.isalpha()}
         self._whole = _vocabulary_words()
+        forms = (form for word in tails if word.isalpha() for form in (word, *_singulars(word)))
+        self._tails = {form for form in forms if len(form) >= SHORTEST_TAIL}
 
     def split(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the words, splitting each that consists of several known words."""
@@ -412,7 +479,11 @@ class Splitter:
         if len(word) < SHORTEST_SPLIT or not word.isalpha() or word in self._whole:
             return (word,)
         pieces = self._pieces(word)
-        return pieces if pieces is not None and len(pieces) > 1 else (word,)
+        if pieces is not None and len(pieces) > 1:
+            return pieces
+        starts = range(SHORTEST_HEAD, len(word) - SHORTEST_TAIL + 1)
+        start = None if word in self._tails else next((each for each in starts if word[each:] in self._tails), None)
+        return (word,) if start is None else (word[:start], word[start:])
 
     def _pieces(self, word: str) -> tuple[str, ...] | None:
         """Return the fewest known words that make up a word; short words only if they are keys or prepositions."""

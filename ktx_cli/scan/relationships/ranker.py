@@ -114,7 +114,7 @@ def candidate_features(
     values = {
         "name_table": name.table,
         "name_key": name.key,
-        "name_meaning": float(name.meaning),
+        "name_meaning": float(name.meaning) + name.actor,
         "meaning_rank": float(min(competition.meaning_rivals, 5)),
         "name_best_elsewhere": competition.best_name_elsewhere,
         "name_rank": float(min(competition.name_rank, 9)),
@@ -280,8 +280,10 @@ class DatabaseSummary:
 def summarize(columns: Sequence[ColumnFacts], candidates: Iterable[Candidate]) -> DatabaseSummary:
     """Return the summary of a database's columns and of candidates of them."""
     indexes = {column: index for index, column in enumerate(columns)}
+    candidates = list(candidates)
     summaries = [_candidate_summary(candidate, indexes) for candidate in candidates]
-    return DatabaseSummary([_column_name(column) for column in columns], summaries)
+    in_context = {candidate.child for candidate in candidates if candidate.name_match.in_context}
+    return DatabaseSummary([_column_name(column, column in in_context) for column in columns], summaries)
 
 
 def _candidate_summary(candidate: Candidate, indexes: Mapping[ColumnFacts, int]) -> CandidateSummary:
@@ -291,8 +293,11 @@ def _candidate_summary(candidate: Candidate, indexes: Mapping[ColumnFacts, int])
     return CandidateSummary(child, key, candidate.name_match.best, fits, span, coverage)
 
 
-def _column_name(column: ColumnFacts) -> ColumnName:
+def _column_name(column: ColumnFacts, in_context: bool) -> ColumnName:
+    """Return a column's name. `in_context`: it only means something with its table's name, `type` in `area`."""
     parts, base = column.parts, column.base
+    if in_context:
+        base = ("".join((*column.table.words, *base)),)
     several = len(parts) > 1
     ends = (parts[0], parts[-1]) if several else ("", "")
     return ColumnName(column.table.number, "".join(base), *ends, base[-1] if base else "")

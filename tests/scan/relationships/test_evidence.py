@@ -11,6 +11,7 @@ from ktx_cli.scan.relationships.candidates import can_refer
 from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, NameIndex, NameMatch, Overlap
 from ktx_cli.scan.relationships.discovery import is_own_number, resolve, says_nothing
 from ktx_cli.scan.relationships.keys import find_unique_columns, key_score, own_name
+from ktx_cli.scan.relationships.ranker import FEATURES, summarize
 from tests.scan.relationships.conftest import Shop
 
 Gathered = Callable[..., DatabaseFacts]
@@ -289,3 +290,78 @@ def test_a_sequence_that_numbers_the_rows_of_most_tables_is_their_key(gathered: 
     assert {choice.primary for choice in choices.values()} == {("seq",)}
     few = gathered({"user": {"user_id": []}, "user_line": {"user_id": [], "seq": [], "label": []}})
     assert keys_of(few)["user_line"].primary == ("user_id", "seq")
+
+
+@pytest.mark.table(
+    ("column", "tables", "parents"),
+    [
+        ("created_by", "user employee customer", ["user"]),
+        ("author_id", "app_user user_role role group_user group", ["app_user"]),
+        ("changed_by", "site_user admin_user usergroup", ["site_user", "admin_user"]),
+        ("modifier", "utilisateur_app role_app_utilisateur", ["utilisateur_app"]),
+        ("created_by", "employee employee_skill", ["employee"]),
+        ("poster_id", "post user member", ["user"]),
+        ("assigned_to", "place employee", ["employee"]),
+        ("tutor", "profesores materias", ["profesores"]),
+        ("customer_id", "person place", ["person"]),
+        ("customer_id", "person client", ["client"]),
+        ("changed_on_id", "calendar_date employee", ["calendar_date"]),
+        ("members", "employee contact", []),
+    ],
+)
+def test_a_name_means_tables_in_other_words(gathered: Gathered, column: str, tables: str, parents: list[str]) -> None:
+    facts = gathered({name: {"id": TEN} for name in tables.split()} | {"note": {"id": TEN, column: [1, 2] * 5}})
+    found = index(facts).parents(facts.tables[-1].column(column))
+    assert [key.table.table.ref.name for key, match in found.items() if match.meaning] == parents
+
+
+@pytest.mark.table(
+    ("table", "column", "least", "most"),
+    [("label", "type", 0, 0.6), ("link", "type", 0.9, 1), ("link_note", "type", 0.7, 1), ("label", "link_type", 1, 1)],
+)
+def test_the_kind_of_another_table_is_not_meant(
+    gathered: Gathered, table: str, column: str, least: float, most: float
+) -> None:
+    facts = gathered({"link_type": {"id": TEN}, "link": {"id": TEN}, table: {"id": TEN, column: [1, 2] * 5}})
+    matches = index(facts).tables_of(facts.tables[-1].column(column))
+    assert least <= matches.get(0, 0.0) <= most
+
+
+def test_kinds_that_are_read_in_context_have_no_namesakes(gathered: Gathered) -> None:
+    kinds = {f"{name}_type": {"id": TEN} for name in ("area", "label")}
+    children = {name: {"id": TEN, "type": [1, 2] * 5} for name in ("area", "label", "work")}
+    facts = gathered(kinds | children)
+    names = index(facts)
+    columns = [column for column in facts.columns if column.name == "type"]
+    candidates = [
+        Candidate(column, key, match, {"names"}, features=[0.0] * len(FEATURES))
+        for column in columns
+        for key, match in names.parents(column).items()
+    ]
+    summary = summarize(facts.columns, candidates)
+    found = {str(column): summary.columns[facts.columns.index(column)].name for column in columns}
+    assert found == {"area.type": "areatype", "label.type": "labeltype", "work.type": "type"}
+
+
+@pytest.mark.table(
+    ("column", "values", "refers"),
+    [
+        ("approved", [0, 1], False),
+        ("is_approved", [1, 1], False),
+        ("approved", [1, 2], True),
+        ("approved_by", [0, 1], True),
+        ("user_created", [1, 1], True),
+    ],
+)
+def test_what_happened_is_a_flag_by_its_values(
+    gathered: Gathered, column: str, values: list[int], refers: bool
+) -> None:
+    assert can_refer(gathered({"post": {"id": TEN, column: values * 5}}).tables[0].column(column)) is refers
+
+
+def test_the_root_of_a_hierarchy_may_have_the_parent_0(gathered: Gathered, shop: Shop) -> None:
+    rows = [(n, 0 if n < 9 else 3, f"forum {n}") for n in TEN]
+    answer = shop.search(["CREATE TABLE forum (forum_id INTEGER, parent_id INTEGER, name TEXT)", insert("forum", rows)])
+    found = answer.inferred("forum(parent_id) -> forum(forum_id)")
+    assert found.check is not None
+    assert (found.check.rows, found.check.missing) == (2, 0)

@@ -13,8 +13,10 @@ from ktx_cli.scan.relationships.names import (
     alike,
     concept_words,
     concepts,
+    is_doer,
     key_base,
     local_key_words,
+    names_actor,
     own_prefix,
     phrase_alike,
     stem,
@@ -176,6 +178,9 @@ def test_a_word_may_mean_a_key_in_one_database_alone() -> None:
         ),
         ("orders orderlines orderkinds", "orders | orderlines | orderkinds"),
         ("hr3_bill hr3_line hr3_item hr3_user a27_allele", "bill | line | item | user | allele"),
+        ("link link_type fact_sale", "link | link type | sale"),
+        ("uom_uom uom_category user_user user", "uom | uom category | user user | user"),
+        ("Sales_SalesPerson Sales_Store Person_Person", "sales person | sales store | person"),
     ],
 )
 def test_layers_and_shared_prefixes_are_no_part_of_a_table_s_name(names: str, expected: str) -> None:
@@ -190,6 +195,8 @@ def test_layers_and_shared_prefixes_are_no_part_of_a_table_s_name(names: str, ex
         ("cst_id cst_name city", ""),
         ("id_a id_b id_c", ""),
         ("cst_id cst_name", ""),
+        ("order_item_id order_item_name order_item_kind order_id", "order_item"),
+        ("order_item_id order_item_name order_note order_id", "order"),
     ],
 )
 def test_what_nearly_all_columns_begin_with(names: str, prefix: str) -> None:
@@ -198,10 +205,41 @@ def test_what_nearly_all_columns_begin_with(names: str, prefix: str) -> None:
 
 @pytest.mark.table(
     ("name", "concept"),
-    [("sales_rep", "person"), ("approved_by", "person"), ("erstellt_von", "person"), ("vendor", "supplier")],
+    [
+        ("sales_rep", "person"),
+        ("approved_by", "person"),
+        ("erstellt_von", "person"),
+        ("vendor", "supplier"),
+        ("profesores", "person"),
+        ("changed_on", "calendar"),
+        ("assigned_to", "person"),
+        ("ship_to", "carrier"),
+    ],
 )
 def test_words_may_stand_for_a_concept(name: str, concept: str) -> None:
     assert concept in concepts(tokens(name))
+
+
+@pytest.mark.table(
+    ("word", "noun", "expected"),
+    [
+        ("poster", "posts", True),
+        ("editor", "edit", True),
+        ("invitors", "invite", False),
+        ("border", "bord", True),
+        ("poster", "user", False),
+        ("inner", "inn", False),
+    ],
+)
+def test_who_does_what_a_noun_is(word: str, noun: str, expected: bool) -> None:
+    assert is_doer(word, noun) is expected
+
+
+@pytest.mark.table(
+    ("name", "expected"), [("created_by", True), ("author", True), ("user_modified", True), ("customer", False)]
+)
+def test_who_wrote_a_row(name: str, expected: bool) -> None:
+    assert names_actor(tokens(name)) is expected
 
 
 def test_words_nobody_knows_stand_for_nothing() -> None:
@@ -211,6 +249,7 @@ def test_words_nobody_knows_stand_for_nothing() -> None:
 def test_the_vocabulary_is_in_the_form_that_names_are_split_into() -> None:
     """A word that `tokens` never gives would never be found; some have an underscore for a person to read."""
     kinds = ("key", "generic_key", "layer", "measure", "flag", "time", "text", "discriminator", "self", "boss", "agent")
+    kinds += ("actor", "user", "user_first", "moment")
     listed = [word for kind in kinds for word in words(kind)] + list(concept_words())
     assert [word for word in listed if tokens(word) != (word,) and "_" not in word] == []
 

@@ -38,6 +38,20 @@ def test_only_words_that_are_run_together_are_cut() -> None:
     assert Splitter(()).split(("warehousezuiop",)) == ("warehousezuiop",)
 
 
+@pytest.mark.table(
+    ("name", "expected"),
+    [
+        ("hauptlieferant", "haupt lieferant"),
+        ("basecurrency", "base currency"),
+        ("lieferanten", "lieferanten"),
+        ("xlieferant", "xlieferant"),
+        ("outpost", "outpost"),
+    ],
+)
+def test_a_compound_ends_with_the_noun_of_a_table(name: str, expected: str) -> None:
+    assert " ".join(Splitter(NAMES, tails=["lieferanten", "posts", "currencies"]).split((name,))) == expected
+
+
 @given(st.lists(st.text(alphabet="abcdeorid", min_size=1, max_size=20), min_size=1, max_size=3))
 def test_no_letter_is_lost(parts: list[str]) -> None:
     assert "".join(Splitter(NAMES).split(tuple(parts))) == "".join(parts)
