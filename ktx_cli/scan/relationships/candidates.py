@@ -14,7 +14,7 @@ from ktx_cli.core import SourceError
 from ktx_cli.scan.profile.profiler import SparedTableError, comparable, fold_of
 from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, is_blank, marks
 from ktx_cli.scan.relationships.keys import SHARED_BY_TABLES
-from ktx_cli.scan.relationships.names import names_agent
+from ktx_cli.scan.relationships.names import names_actor, names_agent
 from ktx_cli.scan.relationships.ranker import (
     CLEAR_NAME,
     FAINT_NAME,
@@ -53,15 +53,15 @@ SENTINEL_HITS = 2
 """A column needs as many values that are in the key for another one to mean "no reference": 0 and 1 are a flag."""
 
 
-def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
-    """Compare a column with a key whose rows are all in the sample."""
+def overlap_in_memory(child: ColumnFacts, key: ColumnFacts, fewest: int = SENTINEL_HITS) -> Overlap:
+    """Compare a column with a key whose rows are all in the sample. `fewest`: the values next to a sentinel."""
     mine, theirs = child.counts, key.counts
     rows = child.filled
     if mine.keys() <= theirs.keys():
         return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
     lost = mine.keys() - theirs.keys()
     hits = len(mine) - len(lost)
-    sentinel = _sentinel_of(lost) if hits >= SENTINEL_HITS else None
+    sentinel = _sentinel_of(lost) if hits >= fewest else None
     if sentinel is not None:
         rows -= mine[sentinel]
         lost = lost - {sentinel}
@@ -337,8 +337,15 @@ def _worth_ranking(candidates: Sequence[Candidate], prober: Prober) -> list[Cand
 
 def can_refer(column: ColumnFacts) -> bool:
     """Return whether a column's values can be references at all."""
-    is_flag = column.distinct <= 2 and column.has_word("flag") and not names_agent(column.base)
+    is_flag = column.distinct <= 2 and (column.has_word("flag") or _is_state(column)) and not names_agent(column.base)
     return column.family is not Family.OTHER and (column.keyed or not is_flag)
+
+
+def _is_state(column: ColumnFacts) -> bool:
+    """Return whether a column says by its name and values whether something happened: `approved`, 0 or 1."""
+    base = column.base
+    is_actor = len(base) > 1 and names_actor(base)  # `user_created` is who created something.
+    return bool(base) and base[-1].endswith("ed") and not is_actor and column.counts.keys() <= {0, 1}
 
 
 def _mentioned(child: ColumnFacts, names: NameIndex) -> list[ColumnFacts]:
@@ -405,7 +412,9 @@ def _compare_values(candidates: Sequence[Candidate], prober: Prober) -> None:
         if candidate.empty:
             continue
         if candidate.key.table.complete:
-            candidate.overlap = overlap_in_memory(candidate.child, candidate.key)
+            # The root of a hierarchy has the parent 0, even if a few rows have only one other parent.
+            fewest = 1 if candidate.child.table is candidate.key.table and candidate.child.names_self else SENTINEL_HITS
+            candidate.overlap = overlap_in_memory(candidate.child, candidate.key, fewest)
         elif _in_reach(candidate):
             large.append(candidate)
     probed = prober.overlaps((candidate.child, candidate.key) for candidate in large)
@@ -697,6 +706,8 @@ def pool_namesakes(columns: Iterable[ColumnFacts], candidates: Iterable[Candidat
         known = [by_child.get(child, {}) for child in group]
         if any(each.name_match.best >= CLEAR_NAME for of_child in known for each in of_child.values()):
             continue
+        if len({value for child in group for value in child.counts}) <= FEW and not names_actor(group[0].base):
+            continue  # Many keys contain a few values.
         for child, key in _decided(group, known):
             if key in by_child[child]:
                 candidate = by_child[child][key]
