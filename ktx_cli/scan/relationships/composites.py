@@ -242,11 +242,14 @@ class _Search:
             )
         if not self._is_entity(key) and not _mentions(child, key):
             return None
-        nameless = any(
-            each is Likeness.WEAK and not member.base and not counts_rows(member)
-            for member, each in zip(key, likenesses, strict=True)
+        weak = any(
+            each is Likeness.WEAK and not counts_rows(member) for member, each in zip(key, likenesses, strict=True)
         )
-        if check.violations > MAX_VIOLATIONS or (nameless and self._is_own_key(child)):
+        if (
+            check.violations > MAX_VIOLATIONS
+            or (weak and self._is_own_key(child))
+            or _is_beside(child, key, likenesses)
+        ):
             return None
         if _points_the_other_way(child, key, self.keys, set(child_rows), key_rows):
             return None
@@ -323,6 +326,14 @@ def _is_implied(
     parent_of = dict(zip(other.child, other.key, strict=True))
     onward = by_child.get(tuple(parent_of[column] for column in each.child))
     return onward is not None and onward.key == each.key
+
+
+def _is_beside(child: Columns, key: Columns, likenesses: Sequence[Likeness]) -> bool:
+    """Return whether a table's columns would refer to its own rows although they only refer to the same other table."""
+    pairs = zip(child, key, likenesses, strict=True)
+    return child[0].table is key[0].table and any(
+        own is not member and like is Likeness.SAME_KEY for own, member, like in pairs
+    )
 
 
 def _probability(

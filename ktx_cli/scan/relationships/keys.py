@@ -302,6 +302,8 @@ def _aliases(
         found.append((name[:-1], 0.9 if last in _HEADS else 0.6 if last in EXTENSIONS else 0.5))
         found.append((name[-1:], LAST_WORD_MATCH))
         found += [(name[start:], 0.95) for start in range(1, len(name) - 1)]
+        if last in _HEADS:
+            found += [(name[start:-1], 0.85) for start in range(1, len(name) - 1)]  # `fin_gene_header`
     return tuple(found)
 
 
