@@ -95,13 +95,13 @@ def concepts(name: tuple[str, ...]) -> frozenset[str]:
 
 
 def _concepts_of(word: str) -> frozenset[str]:
-    """Return the concepts of a word, or of the one of which it may be a plural that is not English: `profesores`."""
+    """Return the concepts of a word or of its singular, which may not be English: `profesores`."""
     known = _concepts()
     return next((known[form] for form in _singulars(word) if form in known), frozenset())
 
 
 def _singulars(word: str) -> tuple[str, ...]:
-    """Return the words of which a word may be the plural, the English one first: `lieferant` for `lieferanten`."""
+    """Return the words that a word may be the plural of, the English one first: `lieferant` for `lieferanten`."""
     ends = (end for end in _PLURALS if word.endswith(end) and len(word) >= len(end) + 5)
     return (stem(word), *(word[: -len(end)] for end in ends))
 
@@ -444,7 +444,7 @@ SHORTEST_TAIL = 5
 """Shorter nouns, in letters, are ends of words by chance."""
 
 SHORTEST_HEAD = 3
-"""The minimum length, in letters, of what stands before the noun of a compound."""
+"""The minimum number of letters before the noun of a compound."""
 
 LONGEST_WORD = 20
 """The maximum length of a word that others are split into."""
