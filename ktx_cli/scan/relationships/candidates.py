@@ -706,7 +706,11 @@ def pool_namesakes(columns: Iterable[ColumnFacts], candidates: Iterable[Candidat
         known = [by_child.get(child, {}) for child in group]
         if any(each.name_match.best >= CLEAR_NAME for of_child in known for each in of_child.values()):
             continue
-        if len({value for child in group for value in child.counts}) <= FEW and not names_actor(group[0].base):
+        few = (
+            all(child.distinct <= FEW for child in group)
+            and len({value for child in group for value in child.counts}) <= FEW
+        )
+        if few and not names_actor(group[0].base):
             continue  # Many keys contain a few values.
         for child, key in _decided(group, known):
             if key in by_child[child]:
