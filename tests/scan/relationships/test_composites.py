@@ -149,6 +149,19 @@ def test_a_row_of_the_same_table_of_the_same_tenant(gathered: Gathered) -> None:
     assert pairs[0].probability >= 0.9
 
 
+def test_columns_beside_a_table_s_key_refer_to_no_row_of_the_table(gathered: Gathered) -> None:
+    """`buyer_id` refers to `users`, and so does the column of the key that its values are in."""
+    rows = [(region, number) for region in (1, 2) for number in range(1, 21)]
+    orders = {
+        "region": [region for region, _ in rows],
+        "seller_id": [number for _, number in rows],
+        "buyer_id": [number % 20 + 1 for _, number in rows],
+    }
+    facts = gathered({"orders": orders, "users": {"id": list(range(1, 41))}})
+    joins = [("orders.seller_id", "users.id"), ("orders.buyer_id", "users.id")]
+    assert found(facts, joins, orders=("region", "seller_id"), lines=()) == []
+
+
 def test_a_reference_behind_a_wider_one_is_left_out(gathered: Gathered) -> None:
     deep = [(order, line, part) for order, line in LINES for part in (1, 2)]
     parts = {"order_id": [o for o, _, _ in deep], "line_no": [n for _, n, _ in deep], "part_no": [p for *_, p in deep]}

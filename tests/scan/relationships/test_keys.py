@@ -40,6 +40,7 @@ def names(columns: Any) -> list[str]:
         ("customers", "cust_no", 0.7, 1),
         ("customers", "code", 0.7, 0.8),
         ("order_header", "order_id", 0.8, 1),
+        ("fin_gene_header", "gene_id", 0.8, 1),
         ("customers", "region_id", 0.4, 0.4),
         ("customers", "city", 0, 0),
     ],

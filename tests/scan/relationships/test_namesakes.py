@@ -21,16 +21,17 @@ def supported(
     probabilities: Mapping[str, Sequence[float | None]],
     values: Sequence[list[int]] = VALUES,
     match: float = 0.0,
+    called: str = "author",
 ) -> set[str]:
     """Return the candidates that namesakes support. `probabilities`: key -> those of the tables, or none."""
-    tables = {f"t{number}": {"id": [*range(40, 40 + len(each))], "author": each} for number, each in enumerate(values)}
+    tables = {f"t{number}": {"id": [*range(40, 40 + len(each))], called: each} for number, each in enumerate(values)}
     facts = gathered({"member": MEMBERS, "crate": CRATES, **tables})
     columns = {str(column): column for column in facts.columns}
     candidates = []
     for key, each in probabilities.items():
         for number, probability in enumerate(each):
             if probability is not None:
-                child = columns[f"t{number}.author"]
+                child = columns[f"t{number}.{called}"]
                 overlap = overlap_in_memory(child, columns[key])
                 name = NameMatch(match, 0.0)
                 candidates.append(Candidate(child, columns[key], name, {"values"}, overlap, probability=probability))
@@ -91,3 +92,18 @@ def test_subtypes_that_share_a_key_decide_nothing(gathered: Gathered) -> None:
         ]
         pool_namesakes(facts.columns, candidates)
         assert any("namesakes" in each.sources for each in candidates) is (key == "no")
+
+
+@pytest.mark.table(
+    ("called", "values", "is_supported"),
+    [
+        ("author", ([2], [2], [2, 3]), True),
+        ("priority", ([2], [2], [2, 3]), False),
+        ("priority", ([2, 3], [5, 11], [28]), True),
+    ],
+)
+def test_a_few_values_of_all_namesakes_say_nothing_unless_they_name_who_wrote_a_row(
+    gathered: Gathered, called: str, values: Sequence[list[int]], is_supported: bool
+) -> None:
+    found = supported(gathered, {"member.id": (0.5,) * len(values)}, values, called=called)
+    assert found == ({f"t{number}.{called} -> member.id" for number in range(len(values))} if is_supported else set())
