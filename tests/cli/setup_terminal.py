@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 
+from ktx_cli.jobs.setup.detect.embeddings import EMBEDDING_SERVERS
 from ktx_cli.jobs.setup.detect.models import LOCAL_GATEWAYS, ask
 from tests.worlds.forks import Forks
 from tests.worlds.terminal import Terminal, TerminalError
@@ -209,7 +210,7 @@ class World:
     def _require_like_recorded(self) -> None:
         if not self.is_recordable:
             pytest.skip(f"lines break elsewhere: {self.folder} is longer than {STANDS_FOR}")
-        for gateway in LOCAL_GATEWAYS:
+        for gateway in (*LOCAL_GATEWAYS, *EMBEDDING_SERVERS):
             if ask(gateway.url):
                 pytest.skip(f"{gateway.name} listens on this machine, and is offered")
 

@@ -19,7 +19,7 @@ ROOT = Path(ktx_cli.__file__).parent
 SDKS = frozenset({"anthropic", "claude_agent_sdk", "mcp", "openai"})
 CLIENT_FILES = ("jobs/clients/", "cli/commands/agents.py")
 """Where names of agent clients stand, of which one is that of a backend too."""
-EMBEDDING_FILES = ("jobs/setup/detect/models.py", "jobs/setup/plan.py", "jobs/setup/wizard/wizard.py")
+EMBEDDING_FILES = ("jobs/setup/detect/embeddings.py", "jobs/setup/plan.py", "jobs/setup/wizard/wizard.py")
 """Where names of backends for embeddings stand, of which one is that of a model backend too."""
 BACKENDS = frozenset(Backend.__args__) - {"none"}  # type: ignore[attr-defined]
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))

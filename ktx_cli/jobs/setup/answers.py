@@ -54,7 +54,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingAnswer:
-    """The embeddings; None leaves a setting unchanged."""
+    """The embeddings; None leaves a setting unchanged, and an empty `api_key` removes the configured one."""
 
     backend: str | None = None
     model: str | None = None

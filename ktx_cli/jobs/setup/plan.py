@@ -311,6 +311,9 @@ def planned(answers: Answers, before: bytes | None, same: Same = operator.eq) ->
     if answers.embeddings is not None:
         settings |= _embedding_settings(config, answers.embeddings)
     for dotted, given in settings.items():
+        if given is None:
+            plan.text = edit.delete_value(plan.text, tuple(dotted.split(".")), where=CONFIG_NAME)
+            continue
         value = parse_cli_value(dotted, given) if isinstance(given, str) else given
         plan.text = edit.set_value(plan.text, tuple(dotted.split(".")), value, where=CONFIG_NAME)
     for answer in answers.connections:
@@ -356,11 +359,15 @@ def _embedding_settings(config: KtxConfig, answer: EmbeddingAnswer) -> dict[str,
     having = now.model_dump(by_alias=False)
     having |= {f"openai.{name}": value for name, value in having["openai"].items()}
     having[_SERVER] = now.sentence_transformers.base_url
-    return {
+    changes = {
         f"ingest.embeddings.{place}": value
         for place, value in wanted.items()
         if value is not None and value != having[place]
     }
+    if answer.api_key == "":
+        changes.pop(f"ingest.embeddings.{key}", None)
+        changes |= {f"ingest.embeddings.{key}": None} if having[key] is not None else {}
+    return changes
 
 
 _SERVER: Final = "sentenceTransformers.base_url"

@@ -14,6 +14,7 @@ import keyring.backend
 import pytest
 
 from ktx_cli.jobs.setup.answers import Answers, SetupStep
+from ktx_cli.jobs.setup.detect import embeddings as detection
 from ktx_cli.jobs.setup.detect import models as gateways
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.wizard.dialog import Check, Kind, MenuItem
@@ -95,6 +96,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
     monkeypatch.setattr(gateways, "LOCAL_GATEWAYS", ())
+    monkeypatch.setattr(detection, "EMBEDDING_SERVERS", ())
 
     monkeypatch.setattr("ktx_cli.jobs.setup.wizard.dialog.usable_keyring", lambda: False)
 

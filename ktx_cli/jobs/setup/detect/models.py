@@ -1,4 +1,4 @@
-"""Detects what can run models and embeddings: local sessions of coding agents, keys, gateways, local packages."""
+"""Detects what can run models: local sessions of coding agents, keys, gateways, local servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,19 +14,16 @@ from urllib.parse import urlsplit
 
 from ktx_cli.core import Command, ConfigError, KtxError, NotReadyError, Placeholder, monotonic, one_line, shell_words
 from ktx_cli.llm import (
-    DEFAULT_MODELS,
     BackendKind,
     backend_kinds,
     kind_of,
     llm_error,
     missing_client,
     missing_google_auth,
-    missing_package,
-    model_folder,
     resolved_keys,
     run_async,
 )
-from ktx_cli.project import Embeddings, KtxConfig, has_password, redact_url
+from ktx_cli.project import KtxConfig, has_password
 from ktx_cli.sources import bound
 from ktx_cli.warehouses import is_installed, is_local
 
@@ -78,6 +75,12 @@ class Listening:
 
 def ask(url: str) -> Listening | None:
     """Return the response of a local address to `GET /v1/models`; None if no gateway responds in time."""
+    response = get_json(url, "/v1/models")
+    return None if response is None else _understood(*response)
+
+
+def get_json(url: str, path: str) -> tuple[int, Any] | None:
+    """Return the status and the JSON with which a local address responds; None if it does not in time."""
     if not _is_plain_loopback(url):
         return None
     import httpx2
@@ -94,8 +97,8 @@ def ask(url: str) -> Listening | None:
     with httpx2.Client(timeout=timeout, trust_env=False, verify=False) as client:
         bound(client, left)
         try:
-            with client.stream("GET", f"{url.rstrip('/')}/v1/models") as response:
-                return _understood(response.status_code, _content(response))
+            with client.stream("GET", f"{url.rstrip('/')}{path}") as response:
+                return response.status_code, _content(response)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
             return None
 
@@ -131,64 +134,6 @@ def _understood(status: int, value: Any) -> Listening | None:
     return Listening(tuple(name for name in names if isinstance(name, str) and name.isprintable()))
 
 
-def embedding_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
-    """Return the backends, starting with `none`, which always works. Loads no model, and downloads nothing."""
-    embeddings = config.ingest.embeddings
-    return [
-        ModelOffer("none", "full-text search only, without a model"),
-        _model2vec(embeddings, project_dir),
-        _sentence_transformers(embeddings, project_dir),
-        *_openai(embeddings, environ),
-    ]
-
-
-def _model2vec(embeddings: Embeddings, project_dir: Path) -> ModelOffer:
-    model = _model(embeddings, "model2vec", DEFAULT_MODELS["model2vec"])
-    problem = _local_problem("model2vec", model, project_dir)
-    label = f"Model2Vec on this machine ({one_line(model, 80)}), small and fast"
-    return ModelOffer("model2vec", label, {"model": model}, problem)
-
-
-def _sentence_transformers(embeddings: Embeddings, project_dir: Path) -> ModelOffer:
-    backend, server = "sentence-transformers", embeddings.sentence_transformers.base_url
-    model = _model(embeddings, backend, DEFAULT_MODELS[backend])
-    if server:
-        label = f"{backend} of the server {one_line(redact_url(server), 80)} ({one_line(model, 80)})"
-        return ModelOffer(backend, label, {"model": model})
-    problem = _local_problem(backend, model, project_dir)
-    label = f"{backend} on this machine ({one_line(model, 80)}), slower but more accurate"
-    return ModelOffer(backend, label, {"model": model}, problem)
-
-
-def _openai(embeddings: Embeddings, environ: Mapping[str, str]) -> Iterator[ModelOffer]:
-    if not environ.get("OPENAI_API_KEY", "").strip():
-        return
-    settings = {"model": _model(embeddings, "openai", DEFAULT_MODELS["openai"]), "api_key": "env:OPENAI_API_KEY"}
-    who = "OpenAI"
-    if environ.get("OPENAI_BASE_URL", "").strip():
-        settings["base_url"] = "env:OPENAI_BASE_URL"
-        who = "the server in OPENAI_BASE_URL"
-    yield ModelOffer("openai", f"{who} ({one_line(settings['model'], 80)}), which receives the texts", settings)
-
-
-def _model(embeddings: Embeddings, backend: str, default: str) -> str:
-    """Return the model in `ktx.yaml` if it belongs to this backend, else the default model."""
-    return (embeddings.model if embeddings.backend == backend else None) or default
-
-
-def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | None:
-    """Return what is missing: the package, or else the model."""
-    if not is_installed(package.replace("-", "_")):
-        return missing_package(package)
-    try:
-        # sentence-transformers accepts its own models without the organization of the hub
-        bare = package == "sentence-transformers" and "/" not in model and not (project_dir / model).is_dir()
-        model_folder(f"{package}/{model}" if bare else model, project_dir)
-    except KtxError as error:
-        return error
-    return None
-
-
 COMPATIBLE: Final = "openai-compatible"
 ANTHROPIC_HOST: Final = "api.anthropic.com"
 OPENAI_HOST: Final = "api.openai.com"
@@ -203,7 +148,8 @@ class ModelOffer:
     `settings`: fields of the provider by the word of their flag; a required one that is missing has to be asked for, an
     empty one is not needed.
     `problem`: why it cannot be used now; for a missing session, `details["sign_in"]` is the command that signs in.
-    `models`: those known to exist, () if unknown.
+    `models`: those known to exist, () if unknown. `found`: the detected server or folder, which distinguishes it from
+    other offers of the same backend; "" for the backend itself.
     """
 
     backend: str
@@ -211,6 +157,7 @@ class ModelOffer:
     settings: Mapping[str, str] = field(default_factory=dict)
     problem: KtxError | None = None
     models: tuple[str, ...] = ()
+    found: str = ""
 
     @property
     def value(self) -> str:

@@ -10,7 +10,8 @@ from ktx_cli.core import CancelledError, Command, Hint, listing, plural
 from ktx_cli.jobs.clients.listing import NOT_INSTALLED, agent_offers, list_clients
 from ktx_cli.jobs.clients.targets import Target, Where
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, EmbeddingAnswer, ModelAnswer, SetupStep
-from ktx_cli.jobs.setup.detect.models import ModelOffer, embedding_offers, model_offers
+from ktx_cli.jobs.setup.detect.embeddings import embedding_offers, how_to_get_a_model
+from ktx_cli.jobs.setup.detect.models import ModelOffer, model_offers
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.setup import existing_folder
 from ktx_cli.jobs.setup.wizard.databases import databases_step, sources_step
@@ -204,13 +205,20 @@ def embeddings_step(work: WizardRun) -> None:
     def look() -> list[ModelOffer]:
         found = embedding_offers(work.config, project_dir=work.root, environ=work.request.environ)
         by_hand = ModelOffer("openai", "An API compatible with OpenAI's embeddings, with a key")
-        return found if any(offer.backend == "openai" for offer in found) else [*found, by_hand]
+        has_key = any(offer.backend == "openai" and not offer.found for offer in found)
+        return found if has_key else [*found, by_hand]
 
     offers = work.looked(str(SetupStep.EMBEDDINGS), look)
-    choices = [MenuItem(each.backend, capital(each.label), "not usable now" if each.problem else "") for each in offers]
-    usable = [each.backend for each in offers if each.problem is None and each.backend != "openai"]
+    if (sentence := how_to_get_a_model(offers, work.request.environ)) is not None:
+        work.say_once(sentence)
+    keys = [f"{each.backend} {each.found}".strip() for each in offers]
+    choices = [
+        MenuItem(key, capital(each.label), "not usable now" if each.problem else "")
+        for key, each in zip(keys, offers, strict=True)
+    ]
+    usable = [choice.value for choice, each in zip(choices, offers, strict=True) if _is_free(each)]
     chosen = work.dialog.select("backend", "Enable semantic search, too?", choices, usable[-1] if usable else "none")
-    offer = next(each for each in offers if each.backend == chosen)
+    offer = offers[keys.index(chosen)]
     if offer.problem is not None:
         work.wait_for(offer.problem.message, offer.problem.hint, "Choose another", "Full-text search only")
     done = work.save(Answers(embeddings=_embedding_answer(work, offer)))
@@ -218,8 +226,18 @@ def embeddings_step(work: WizardRun) -> None:
         work.prompter.say(f"{done.embeddings.model} answers: {done.embeddings.dimensions} numbers per vector", "good")
 
 
+def _is_free(offer: ModelOffer) -> bool:
+    """Return whether an offer can be used now, without a key and without sending texts to others."""
+    return offer.problem is None and (offer.backend != "openai" or bool(offer.found))
+
+
 def _embedding_answer(work: WizardRun, offer: ModelOffer) -> EmbeddingAnswer:
     found: dict[str, Any] = dict(offer.settings)
+    if offer.found and offer.models[1:]:
+        models = [MenuItem(model, model) for model in offer.models]
+        found["model"] = work.dialog.select("model", "Which embedding model?", models, offer.models[0])
+    if offer.found:
+        return EmbeddingAnswer(offer.backend, api_key="" if offer.backend == "openai" else None, **found)
     if offer.backend == "openai":
         if "api_key" not in found:
             found["api_key"] = work.dialog.secret("api-key", "Key", work.keeper("embeddings-api-key"))

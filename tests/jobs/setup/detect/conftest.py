@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.jobs.setup.detect import embeddings as detection
 from ktx_cli.jobs.setup.detect import models as gateways
 
 
@@ -51,6 +52,7 @@ class Gateway:
 @pytest.fixture(autouse=True)
 def no_gateway_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "LOCAL_GATEWAYS", ())
+    monkeypatch.setattr(detection, "EMBEDDING_SERVERS", ())
 
 
 @pytest.fixture
