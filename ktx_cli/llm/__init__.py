@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         EmitLlm,
         LoopResult,
         ObjectResult,
+        ProbeReport,
         PromptPart,
         PromptText,
         Resumed,

@@ -17,6 +17,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.codex_session import codex_offline
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
 
@@ -131,11 +132,12 @@ class Agents:
 
 @contextlib.contextmanager
 def entered(backend: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give a backend of Claude Code its local session."""
+    """Give a backend its local session, if it needs one."""
     if backend == "anthropic":
         yield
         return
-    with offline_session(server) as session, monkeypatch.context() as patch:
+    open_session = codex_offline if backend == "codex" else offline_session
+    with open_session(server) as session, monkeypatch.context() as patch:
         for name in ("https_proxy", "http_proxy", "ALL_PROXY", "all_proxy", "CLAUDE_CODE_OAUTH_TOKEN"):
             patch.delenv(name, raising=False)
         for name, value in session.environ.items():

@@ -1,8 +1,8 @@
 """Every place of the product that asks a model, found in its code; one ingest of the demo's company asks from each.
 
-The slow case runs the same ingest on the backends of Claude Code too: same bytes, same progress, and on `claude-code`
-it is a server that starts it, and takes the text to remember, for an agent. In `make test` one call site of each method
-asks there; an ingest on Claude Code is tests/cli/test_ingest_poison.py.
+The slow case runs the same ingest on the local sessions of Claude Code and Codex too: same bytes, same progress, and on
+`claude-code` it is a server that starts it, and takes the text to remember, for an agent. In `make test` one call site
+of each method asks there; an ingest on Claude Code is tests/cli/test_ingest_poison.py.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pytest
 import ktx_cli
 from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.project.layout import Layout
+from ktx_cli.testing.codex_session import codex_binary
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, entered, git
 from tests.cli.company_agents import LIGHT, MARKS, NET_REVENUE, CompanyAgents, write_till
@@ -38,8 +39,9 @@ ASKING = {
 """The methods of the port that ask a model."""
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
-ASKED = (BACKENDS[:1], pytest.param(BACKENDS, marks=pytest.mark.slow))
-"""An ingest of the company starts Claude Code a dozen times, or for every turn."""
+SESSIONS = (*BACKENDS, *(("codex",) if codex_binary() else ()))
+ASKED = (BACKENDS[:1], pytest.param(SESSIONS, marks=pytest.mark.slow))
+"""An ingest of the company starts a local session a dozen times, or for every turn."""
 SAMPLE = ("ktx eval", "probe", "ktx llm ask", "ktx llm ask --schema")
 """A call site of each method."""
 PAGES = ("net-revenue.md", "stock.md", "onboarding.md")

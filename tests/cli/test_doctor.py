@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.jobs.health.model import CheckResult, Concern, Level
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.codex_session import codex_offline
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
+from tests.llm.backends.codex.conftest import needs_codex
 from tests.worlds.fake_claude import FakeClaude
 
 Run = Callable[..., Any]
@@ -398,6 +401,53 @@ def test_the_probe_of_a_session_says_how_it_was_isolated(
     assert "ANTHROPIC_API_KEY" in told, "by its name"
     assert "ANTHROPIC_API_KEY" in findings["claude"]["message"]
     assert CANARY not in answer.out + answer.err
+
+
+CODEX = "llm:\n  provider: {backend: codex}\n  models: {default: gpt-6.1-sol}\nconnections: {}\n"
+
+
+@needs_codex
+def test_the_probe_of_codex_says_how_it_was_isolated(
+    ktx: Run, work: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "ktx.yaml").write_text(CODEX)
+    model_server.play(lambda request: says("ok"))
+    with codex_offline(model_server, extra={"OPENAI_API_KEY": CANARY, "OF_NOBODY": "x"}) as session:
+        for name, value in session.environ.items():
+            monkeypatch.setenv(name, value)
+        answer = ktx("doctor", "--only", "probe", "--only", "llm", "--only", "codex", "--json")
+    findings = {each["check"]: each for each in answer.data["findings"]}
+    assert {name: each["level"] for name, each in findings.items()} == {
+        "llm": "ok",
+        "codex": "ok",
+        "probe:codex:gpt-6.1-sol": "ok",
+        "isolation:codex:gpt-6.1-sol": "ok",
+    }, answer
+    told = findings["isolation:codex:gpt-6.1-sol"]["message"]
+    assert told.startswith("tools: none; mcp servers: none; plugins: none; foreign hooks: none; ")
+    assert told.endswith("removed from its environment")
+    assert findings["codex"]["message"].startswith("codex 0.")
+    assert CANARY not in answer.out + answer.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the files are in /etc")
+def test_settings_of_the_machine_fail_for_codex(
+    ktx: Run, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "ktx.yaml").write_text(CODEX)
+    script = 'case "$1" in --version) echo "codex-cli 0.169.0" ;; features) echo "memories stable true" ;; esac'
+    program = tmp_path / "codex"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    (tmp_path / "requirements.toml").touch()
+    monkeypatch.setenv("KTX_CODEX_CLI_BIN", str(program))
+    files = (tmp_path / "config.toml", tmp_path / "requirements.toml")
+    monkeypatch.setattr("ktx_cli.llm.backends.codex.isolation.MACHINE_FILES", files)
+    answer = ktx("doctor", "--only", "codex", "--json")
+    (managed,) = [each for each in answer.data["findings"] if each["level"] == "fail"]
+    assert answer.code == 3
+    assert "requirements.toml" in managed["message"] and "config.toml" not in managed["message"]
+    assert managed["hint"].endswith("ktx setup --llm-backend anthropic")
 
 
 @pytest.fixture

@@ -14,9 +14,11 @@ from ktx_cli.cli import blocks
 from ktx_cli.cli.blocks import age
 from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.codex_session import codex_offline
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.conftest import ingested_shop
+from tests.llm.backends.codex.conftest import needs_codex
 
 Run = Callable[..., Any]
 
@@ -155,6 +157,30 @@ def test_an_api_key_is_no_session(
     assert (answer.data["readiness"], answer.data["next"]) == ("not_ready", AUTH_HINT)
     assert f"hint: {AUTH_HINT}" in ktx("status").err
     assert model_server.requests == []
+
+
+@needs_codex
+@pytest.mark.parametrize("is_signed_in", [False, True])
+def test_the_session_of_codex(
+    ktx: Run, ingested: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, is_signed_in: bool
+) -> None:
+    choose(ingested, "codex")
+    login = None if is_signed_in else {}
+    with codex_offline(model_server, login=login, extra={"OPENAI_API_KEY": "sk-made-up"}) as session:
+        for name, value in session.environ.items():
+            monkeypatch.setenv(name, value)
+        answer, fast = ktx("status", "--json"), ktx("status", "--fast", "--json")
+        model_server.play([says("ok")])
+        probed = ktx("status", "--probe", "--json")
+    assert ("skip", "unverified: the local Codex session was not checked") in llm(fast)
+    if is_signed_in:
+        assert llm(answer)[0][1].startswith("session present: local Codex session (ChatGPT); codex 0.")
+        assert (answer.code, answer.data["next"]) == (3, "ktx llm probe")
+        assert (probed.code, probed.data["readiness"]) == (0, "ready"), probed
+    else:
+        assert answer.data["llm"]["session"]["state"] == "missing"
+        assert (answer.code, answer.data["next"]) == (3, "codex login")
+        assert probed.code == 3 and model_server.requests == []
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from ktx_cli.llm import distinct_models, divergence, kind_of
 from ktx_cli.project import KtxConfig, PromptCaching, read_state
 
 if TYPE_CHECKING:
-    from ktx_cli.llm import LastProbe, ModelRef, ProbeResult
+    from ktx_cli.llm import LastProbe, ModelRef, ProbeReport, ProbeResult
 
 MODELS = "llm"
 SESSION_HINT = Command("llm", "probe")
@@ -282,19 +282,23 @@ def _backends_probed(result: ProbeResult, backend: str) -> list[CheckResult]:
     findings = [CheckResult(check, Level.OK, f"{model}answers in {report.seconds:.1f} s: {report.account}")]
     if report.isolation:
         level, hint = (Level.WARN, _NO_POLICY) if report.isolation.get("foreign_hooks") else (Level.OK, None)
-        findings.append(CheckResult(f"isolation:{result.ref}", level, _isolated(report.isolation), hint))
+        findings.append(CheckResult(f"isolation:{result.ref}", level, _isolated(report), hint))
     return findings
 
 
-def _isolated(isolation: Mapping[str, Any]) -> str:
+def _isolated(report: ProbeReport) -> str:
     """Report how the process for a probe was started; each part was checked, or else the probe would have failed."""
+    isolation = report.isolation
     words = [
         f"{key.replace('_', ' ')}: {listing(isolation[key]) or 'none'}" for key in ("tools", "mcp_servers", "plugins")
     ]
     words.append(f"foreign hooks: {listing(isolation.get('foreign_hooks', ())) or 'none'}")
-    if "dropped" in isolation:
-        names = ", ".join(isolation["dropped"])
-        words.append(f"its launcher dropped {plural(len(isolation['dropped']), 'variable')}{names and f' ({names})'}")
+    dropped = isolation.get("dropped")
+    if dropped is not None and kind_of(report.backend).block == "claude":
+        names = ", ".join(dropped)
+        words.append(f"its launcher dropped {plural(len(dropped), 'variable')}{names and f' ({names})'}")
+    elif dropped is not None:  # all but a short list, so that the names would say nothing
+        words.append(f"{plural(len(dropped), 'variable')} removed from its environment")
     return "; ".join(words)
 
 

@@ -19,7 +19,9 @@ from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.llm.errors import llm_error
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
+from ktx_cli.testing.codex_session import codex_offline
 from ktx_cli.testing.model_server import ModelServer
+from tests.llm.backends.codex.conftest import needs_codex
 
 KEY = "sk-ant-api03-made-up"
 
@@ -62,6 +64,29 @@ def test_no_session_whatever_the_key(model_server: ModelServer, tmp_path: Path) 
     assert first.problem is not None
     assert (first.problem.message, first.problem.hint) == (AUTH_MESSAGE, AUTH_HINT)
     assert (second.backend, second.problem) == ("anthropic", None)
+
+
+@needs_codex
+@pytest.mark.parametrize("is_signed_in", [False, True])
+def test_codex_is_offered_where_it_is_installed(
+    is_signed_in: bool, model_server: ModelServer, tmp_path: Path, no_session: KtxError
+) -> None:
+    with codex_offline(model_server, login=None if is_signed_in else {}) as offline:
+        first, second, *others = model_offers(config(), project_dir=tmp_path, environ=offline.environ)
+    assert (first.backend, second.backend, others) == ("claude-code", "codex", [])
+    if is_signed_in:
+        assert second.problem is None
+        assert second.label.startswith("your local Codex session (ChatGPT), Codex 0.")
+    else:
+        assert second.problem is not None
+        assert (second.label, second.problem.hint) == ("your local Codex session", "codex login")
+        assert str(second.problem.details["sign_in"]).endswith("codex login")
+    assert model_server.requests == []
+
+
+def test_codex_is_not_offered_where_it_is_not_installed(tmp_path: Path, no_session: KtxError) -> None:
+    (offer,) = model_offers(config(), project_dir=tmp_path, environ={"PATH": str(tmp_path)})
+    assert offer.backend == "claude-code"
 
 
 @pytest.mark.table(("names", "sign_in"), [(("claude",), "claude auth login"), ((), "{folder}/named/claude auth login")])

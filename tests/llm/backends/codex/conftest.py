@@ -18,17 +18,17 @@ needs_codex = pytest.mark.skipif(codex_binary() is None, reason=NOT_INSTALLED)
 MODEL = "gpt-6.1-sol"
 
 
-def config(**codex: Any) -> KtxConfig:
+def config(attempts: int = 1, **codex: Any) -> KtxConfig:
     return KtxConfig.model_validate(
         {
             "llm": {"provider": {"backend": "codex", "codex": codex}, "models": {"default": MODEL}},
-            "ingest": {"rateLimit": {"retry": {"maxAttempts": 1, "baseDelayMs": 1}}},
+            "ingest": {"rateLimit": {"retry": {"maxAttempts": attempts, "baseDelayMs": 1}}},
         }
     )
 
 
-def runtime(session: OfflineSession, project: Path, **codex: Any) -> RoutedRuntime:
-    return create_runtime(config(**codex), project, session.environ)
+def runtime(session: OfflineSession, project: Path, attempts: int = 1) -> RoutedRuntime:
+    return create_runtime(config(attempts), project, session.environ)
 
 
 @pytest.fixture
