@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ktx_cli.core import KtxError, one_line
@@ -13,20 +13,14 @@ from ktx_cli.semantic.interchange import drafts
 from ktx_cli.semantic.interchange.report import UnresolvedError
 from ktx_cli.semantic.interchange.tableau.formula import Constant, Field, Lod, formula_text, parse_formula
 from ktx_cli.semantic.interchange.tableau.formula import Node as Tree
-from ktx_cli.semantic.interchange.tableau.tables import TYPES, Node, Shared, Tables, slug
+from ktx_cli.semantic.interchange.tableau.levels import DEEPEST, TOO_DEEP, Levels
+from ktx_cli.semantic.interchange.tableau.tables import MEASURE, TYPES, Node, Shared, Tables, column_of, keys_in, slug
 from ktx_cli.semantic.interchange.tableau.translation import translated
 from ktx_cli.semantic.interchange.tableau.values import AGGREGATE, CONSTANT, ROW, Value, alike, grouped, together
 from ktx_cli.semantic.interchange.tableau.workbook import PARAMETERS, ROWS, Bin, Column, Parameter, Selection
 
-_MEASURE: Final = "ktx_measure_of_"
-"""Prefix of the key of a table that qualifies a measure of it."""
-
 _TEMPLATE: Final = "ktx_tableau_parameter_"
 _WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-JOINED: Final = "Tableau reads the joined rows; ktx reads each row of `{}` once"
-"""The note on a FIXED expression over a table that a join repeats."""
-_DEEPEST: Final = 15
-_TOO_DEEP: Final = f"calculated fields use each other in more than {_DEEPEST} levels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +46,7 @@ class Calculations:
         start = self._source.week_start.lower()
         self.knows_week_start = start in _WEEKDAYS
         self.week_start = _WEEKDAYS.index(start) if self.knows_week_start else 0
+        self._levels = Levels(tables, shared)
         self._found: dict[str, Value | str] = {}
         self._per: tuple[str, ...] = ()
         self._open = 0
@@ -93,7 +88,7 @@ class Calculations:
             raise UnresolvedError(f"`{node.draft.name}` has no column `{remote}`")
         known = node.draft.base.columns.get(spelled) if node.draft.base is not None else None
         is_nullable = known is None or known.nullable is not False
-        return Value(_column(spelled, node.key), kind, ROW, is_nullable)
+        return Value(column_of(spelled, node.key), kind, ROW, is_nullable)
 
     def _parameter(self, name: str) -> Value:
         found = self._source.parameters.get(name)
@@ -158,83 +153,9 @@ class Calculations:
     # Level of detail expressions.
 
     def fixed(self, node: Lod) -> Value:
-        """Implements `Scope`: a source with one row for each combination of the dimensions, which the table joins."""
-        if not node.dimensions:
-            raise UnresolvedError("its FIXED expression has no dimensions; for a share of a total, use `percent_of`")
-        inside = _Inside(self)
-        dimensions = [translated(each, inside) for each in node.dimensions]
-        value = translated(node.value, inside)
-        if value.level != AGGREGATE or any(each.level != ROW for each in dimensions):
-            raise UnresolvedError("its FIXED expression is not an aggregate for columns")
-        if not all(isinstance(each.sql, exp.Column) for each in dimensions):
-            raise UnresolvedError("a dimension of its FIXED expression is computed; ktx joins on columns")
-        owner = inside.table()
-        if owner.relation is None or owner.draft.sql is not None:
-            raise UnresolvedError("its FIXED expression reads a query instead of a table")
-        base = owner.draft.base
-        if base is not None and (base.is_protected or not base.has_public_columns):
-            raise UnresolvedError("its FIXED expression reads a table with restricted rows or columns")
-        names = [each.sql.name for each in dimensions]
-        made = self._fixed_table(owner, names, dimensions)
-        column = self._fixed_column(made, node, value)
-        note = "it omits rows whose dimensions have no value; in Tableau they are a group"
-        notes = [note] if any(each.is_nullable for each in dimensions) else []
-        if self.tables.is_joined and owner is not self.tables.base:
-            notes.append(JOINED.format(owner.draft.name))
-        return Value(_column(column, made.key), value.type, ROW, notes=(*value.notes, *notes))
-
-    def _fixed_table(self, owner: Node, names: list[str], dimensions: list[Value]) -> Node:
-        """Return the source for dimensions of a table, joined to the table."""
-        key = f"{owner.key} by {', '.join(sorted(names))}"
-        if key in self.tables.nodes:
-            return self.tables.nodes[key]
-        shared = (owner.draft.name, tuple(sorted(names)))
-        draft = self._shared.by_table.get(shared)
-        if draft is None:
-            title = slug(f"{owner.draft.name}_by_{'_'.join(sorted(names))}")
-            draft = self._shared.sources.add(title, self._source.place, sql="SELECT")
-            self._shared.by_table[shared] = draft
-            draft.grain = tuple(names)
-            draft.description = f"One row for each combination of {', '.join(names)} in {owner.draft.name}."
-            for name, each in zip(names, dimensions, strict=True):
-                draft.columns[name] = drafts.ColumnDraft(name, TYPES.get(each.type, "string"))
-            parts = owner.draft.base.table if owner.draft.base is not None else owner.relation and owner.relation.parts
-            table = ".".join(drafts.quoted(part, self.dialect) for part in parts or ())
-            nullable = [name for name, each in zip(names, dimensions, strict=True) if each.is_nullable]
-            draft.extra[ORIGIN] = _Origin(table, tuple(nullable))
-            on = drafts.on_text([(name, name) for name in names], draft.name)
-            owner.draft.joins.append({"to": draft.name, "on": on, "relationship": "many_to_one"})
-        node = Node(f"ktx_table_{len(self.tables.nodes)}", None, draft)
-        self.tables.add(key, node)
-        self.tables.connect(owner, node, draft.name)
-        drafts.reach(self._shared.sources.drafts.values())
-        return node
-
-    def _fixed_column(self, node: Node, tree: Lod, value: Value) -> str:
-        """Add an aggregate to the source of a FIXED expression, and return the name of its column."""
-        text = value.sql.sql(self.dialect)
-        columns: dict[str, str] = node.draft.extra[ORIGIN].aggregates
-        for name, known in columns.items():
-            if known == text:
-                return name
-        title = formula_text(tree.value, lambda field: f"[{self._title(field)}]")
-        wanted = slug(title)[:60].strip("_")
-        name, number = wanted, 2
-        while name in node.draft.columns:
-            name, number = f"{wanted}_{number}", number + 1
-        columns[name] = text
-        node.draft.columns[name] = drafts.ColumnDraft(name, TYPES.get(value.type, "number"), description=title)
-        self._write_fixed(node.draft)
-        return name
-
-    def _write_fixed(self, draft: drafts.SourceDraft) -> None:
-        """Write the query of a source for FIXED expressions."""
-        origin: _Origin = draft.extra[ORIGIN]
-        keys = ", ".join(drafts.quoted(name, self.dialect) for name in draft.grain)
-        chosen = [f"{text} AS {name}" for name, text in origin.aggregates.items()]
-        present = " AND ".join(f"{drafts.quoted(name, self.dialect)} IS NOT NULL" for name in origin.nullable)
-        where = f" WHERE {present}" if present else ""
-        draft.sql = f"SELECT {', '.join([keys, *chosen])} FROM {origin.table}{where} GROUP BY {keys}"
+        """Implements `Scope`."""
+        title = formula_text(node.value, lambda field: f"[{self._title(field)}]")
+        return self._levels.fixed(node, self, title)
 
     def included(self, node: Lod) -> Value:
         """Implements `Scope`: the inner aggregate becomes a measure, and the outer one a measure with two levels."""
@@ -255,7 +176,7 @@ class Calculations:
         name = slug(formula_text(node.value, lambda field: f"[{self._title(field)}]"))[:60].strip("_")
         entry = {"name": name, "expr": inner.text, "visibility": "internal"}
         written = self._add_measure(inner, entry)
-        return Value(_column(written, _MEASURE + inner.node.key), value.type, ROW, notes=value.notes)
+        return Value(column_of(written, MEASURE + inner.node.key), value.type, ROW, notes=value.notes)
 
     # Calculated fields.
 
@@ -307,8 +228,8 @@ class Calculations:
         return together(low, "real", value)
 
     def _add(self, column: Column) -> Value:
-        if self._open > _DEEPEST:
-            raise UnresolvedError(_TOO_DEEP)
+        if self._open > DEEPEST:
+            raise UnresolvedError(TOO_DEEP)
         value = self.value_of(column, self)
         if self._per:
             _require_two_levels(value.sql)
@@ -321,14 +242,14 @@ class Calculations:
             written = self._add_measure(placed, entry, column)
             self._kept(column, f"{placed.node.draft.name}.{written}", value.notes)
             return Value(
-                _column(written, _MEASURE + placed.node.key), value.type or column.datatype, AGGREGATE,
+                column_of(written, MEASURE + placed.node.key), value.type or column.datatype, AGGREGATE,
                 value.is_nullable, value.is_sum and not self._per, value.notes,
             )  # fmt: skip
         placed = self._placed(value)
         kind = value.type if value.type not in ("", "null") else column.datatype
         spelled = self._add_column(placed, name, kind, column)
         self._kept(column, f"{placed.node.draft.name}.{spelled}", value.notes)
-        return Value(_column(spelled, placed.node.key), kind, ROW, value.is_nullable, notes=value.notes)
+        return Value(column_of(spelled, placed.node.key), kind, ROW, value.is_nullable, notes=value.notes)
 
     def _add_column(self, placed: Placed, name: str, kind: str, column: Column) -> str:
         draft = placed.node.draft
@@ -395,7 +316,7 @@ class Calculations:
         else:
             host = self._row_host(tree, is_nullable=value.is_nullable)
         if host is None:
-            raise UnresolvedError(f"no table has at most one row of each of: {', '.join(self._names(_keys(tree)))}")
+            raise UnresolvedError(f"no table has at most one row of each of: {', '.join(self._names(keys_in(tree)))}")
         reached, measures = self.tables.reached(host), list[str]()
 
         def put(node: exp.Expr) -> exp.Expr:
@@ -403,8 +324,8 @@ class Calculations:
                 return exp.Count(this=exp.Star())
             if not isinstance(node, exp.Column):
                 return node
-            made = self._of_measure(node, host) if node.table.startswith(_MEASURE) else _qualified(node, reached)
-            if node.table.startswith(_MEASURE):
+            made = self._of_measure(node, host) if node.table.startswith(MEASURE) else _qualified(node, reached)
+            if node.table.startswith(MEASURE):
                 measures.append(".".join(part.name for part in made.parts))
             return made
 
@@ -413,17 +334,17 @@ class Calculations:
         return Placed(host, self._templated(text), self._templated(text, defaults=True), tuple(measures))
 
     def _of_measure(self, column: exp.Column, host: Node) -> exp.Column:
-        key = column.table.removeprefix(_MEASURE)
+        key = column.table.removeprefix(MEASURE)
         if key == host.key:
-            return _column(column.name)
+            return column_of(column.name)
         owner = next(node for node in self.tables.nodes.values() if node.key == key)
         if owner.draft is host.draft:
-            return _column(column.name)
-        return _column(column.name, owner.draft.name)
+            return column_of(column.name)
+        return column_of(column.name, owner.draft.name)
 
     def _row_host(self, tree: exp.Expr, *, is_nullable: bool) -> Node | None:
         """Return the table whose rows have a value. Joined rows without a match have one, too, if it is never NULL."""
-        keys, base = _keys(tree), self.tables.base
+        keys, base = keys_in(tree), self.tables.base
         if not keys:
             return base
         is_joined = self.tables.is_joined and not is_nullable
@@ -454,7 +375,7 @@ class Calculations:
         def part(node: exp.Expr) -> exp.Expr:
             if not _is_aggregate(node):
                 return node
-            keys = _keys(node)
+            keys = keys_in(node)
             if not keys:
                 return node
             owner = self._rows_of(keys)
@@ -464,12 +385,12 @@ class Calculations:
             placed = self._placed(Value(node, "", AGGREGATE))
             name = slug(placed.plain)[:60].strip("_")
             written = self._add_measure(placed, {"name": name, "expr": placed.text, "visibility": "internal"})
-            return _column(written, _MEASURE + placed.node.key)
+            return column_of(written, MEASURE + placed.node.key)
 
         made = tree.transform(part)
         if host:
             return host[0], made
-        measures = [each.table.removeprefix(_MEASURE) for each in made.find_all(exp.Column) if each.table]
+        measures = [each.table.removeprefix(MEASURE) for each in made.find_all(exp.Column) if each.table]
         known = {node.key: node for node in self.tables.nodes.values()}
         return (known[measures[0]] if measures else self.tables.base), made
 
@@ -524,88 +445,12 @@ class Calculations:
         self._report.kept(self.what(column), column.place, target, "; ".join(dict.fromkeys(notes)))
 
 
-ORIGIN: Final = "tableau"
-"""The key of `SourceDraft.extra` for the `_Origin` of a source, which is not part of its file."""
-
-
-@dataclass(slots=True)
-class _Origin:
-    """What the query of a source for FIXED expressions reads: its table, nullable dimensions and aggregates."""
-
-    table: str
-    nullable: tuple[str, ...]
-    aggregates: dict[str, str] = field(default_factory=dict)
-
-
 _WORDS: Final = {
     "sum": "total", "avg": "average", "min": "lowest", "max": "highest", "median": "median", "count": "number of",
     "countd": "distinct",
 }  # fmt: skip
 DEFAULT_AGGREGATES: Final = frozenset(_WORDS)
 """The default aggregations of fields that become measures, in lower case."""
-
-
-class _Inside:
-    """The names in a FIXED expression: columns of a single table, with calculated fields written out."""
-
-    def __init__(self, calculations: Calculations) -> None:
-        self._all, self._owners = calculations, list[Node]()
-        self.dialect, self.week_start = calculations.dialect, calculations.week_start
-        self.knows_week_start = calculations.knows_week_start
-        self._open: list[str] = []
-
-    def table(self) -> Node:
-        """Return the single table that the expression reads."""
-        owners = list(dict.fromkeys(self._owners))
-        if len(owners) != 1:
-            raise UnresolvedError("its FIXED expression reads columns of several tables")
-        return owners[0]
-
-    def field(self, field: Field) -> Value:
-        """Implements `Scope`."""
-        if field.parts[0] == PARAMETERS:
-            raise UnresolvedError("its FIXED expression uses a parameter")
-        column = self._all.tables.source.columns.get(field.parts[-1])
-        if column is not None and column.kind != "column":
-            if column.name in self._open or len(self._open) >= _DEEPEST:
-                raise UnresolvedError("it refers to itself" if column.name in self._open else _TOO_DEEP)
-            self._open.append(column.name)
-            value = self._all.value_of(column, self)
-            self._open.pop()
-            return replace(value, sql=grouped(value.sql)) if value.level != AGGREGATE else value
-        value = self._all.field(field)
-        self._own(value.sql)
-        return replace(value, sql=_column(value.sql.name))
-
-    def _own(self, column: exp.Expr) -> None:
-        """Record the table of a column."""
-        keys = _keys(column)
-        self._owners += [node for node in self._all.tables.nodes.values() if node.key in keys]
-
-    def rows(self, field: Field) -> Value | None:
-        """Implements `Scope`."""
-        found = self._all.rows(field)
-        if found is None:
-            return None
-        self._own(found.sql)
-        return replace(found, sql=exp.Count(this=exp.Star()))
-
-    def members(self, field: Field) -> Value | None:
-        """Implements `Scope`."""
-        if field.parts[-1] in self._all.tables.source.sets:
-            raise UnresolvedError("its FIXED expression uses a set")
-        return None
-
-    def fixed(self, node: Lod) -> Value:
-        """Implements `Scope`."""
-        raise UnresolvedError(f"its {node.kind} expression contains another one")
-
-    included = fixed
-
-
-def _column(name: str, table: str = "") -> exp.Column:
-    is_plain = drafts.NAME.fullmatch(name) is not None and slug(name) == name.casefold()
-    return exp.column(exp.to_identifier(name, quoted=not is_plain), table=table or None)
 
 
 def _qualified(column: exp.Column, reached: dict[str, str]) -> exp.Column:
@@ -615,11 +460,6 @@ def _qualified(column: exp.Column, reached: dict[str, str]) -> exp.Column:
     return exp.column(column.this.copy(), table=reached[column.table] or None)
 
 
-def _keys(tree: exp.Expr) -> set[str]:
-    """Return the keys of the tables whose columns an expression reads."""
-    return {each.table for each in tree.find_all(exp.Column) if each.table and not each.table.startswith(_MEASURE)}
-
-
 def _is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "percentile")
 
@@ -627,9 +467,9 @@ def _is_aggregate(node: exp.Expr) -> bool:
 def _require_two_levels(tree: exp.Expr) -> None:
     """Raise `UnresolvedError` if a formula also has aggregates of rows, which a measure with two levels cannot have."""
     several = [node for node in tree.walk() if _is_aggregate(node)]
-    of_measures = [[each for each in node.find_all(exp.Column) if each.table.startswith(_MEASURE)] for node in several]
+    of_measures = [[each for each in node.find_all(exp.Column) if each.table.startswith(MEASURE)] for node in several]
     inside = {id(each) for found in of_measures for each in found}
-    is_plain = all(of_measures) and not _keys(tree)
+    is_plain = all(of_measures) and not keys_in(tree)
     if not is_plain or any(each.table and id(each) not in inside for each in tree.find_all(exp.Column)):
         raise UnresolvedError("it combines an INCLUDE expression with other aggregates")
 

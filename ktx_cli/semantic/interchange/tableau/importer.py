@@ -8,8 +8,9 @@ from typing import Final
 from ktx_cli.core import KtxError, plural
 from ktx_cli.semantic.interchange.drafts import Sources, imported, reach
 from ktx_cli.semantic.interchange.report import Imported, Report
-from ktx_cli.semantic.interchange.tableau.calculations import DEFAULT_AGGREGATES, ORIGIN, Calculations
+from ktx_cli.semantic.interchange.tableau.calculations import DEFAULT_AGGREGATES, Calculations
 from ktx_cli.semantic.interchange.tableau.formula import Field
+from ktx_cli.semantic.interchange.tableau.levels import ORIGIN
 from ktx_cli.semantic.interchange.tableau.tables import TABLEAU_UNKNOWN, TYPES, Shared, Tables
 from ktx_cli.semantic.interchange.tableau.workbook import (
     FILE_DATA,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import KtxError
+from ktx_cli.faces import exp
 from ktx_cli.semantic.interchange.drafts import NAME, SourceDraft, Sources, on_text
 from ktx_cli.semantic.interchange.report import Report, UnresolvedError
 from ktx_cli.semantic.interchange.tableau.workbook import FILE_DATA, Relation, TableauData, TableauLink
@@ -106,6 +107,30 @@ class Node:
     draft: SourceDraft
 
 
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A join to at most one row of a table, by the name `hop`, on pairs of columns."""
+
+    one: Node
+    hop: str
+    pairs: list[tuple[str, str]]
+
+
+MEASURE: Final = "ktx_measure_of_"
+"""Prefix of the key of a table that qualifies a measure of it."""
+
+
+def column_of(name: str, table: str = "") -> exp.Column:
+    """Return a column of a table, quoted if necessary. `table` is the key of a table, or its name in a query."""
+    is_plain = NAME.fullmatch(name) is not None and slug(name) == name.casefold()
+    return exp.column(exp.to_identifier(name, quoted=not is_plain), table=table or None)
+
+
+def keys_in(tree: exp.Expr) -> set[str]:
+    """Return the keys of the tables whose columns an expression reads."""
+    return {each.table for each in tree.find_all(exp.Column) if each.table and not each.table.startswith(MEASURE)}
+
+
 @dataclass(slots=True)
 class Shared:
     """What the data sources of one import share. `by_table` finds the source for a table, or for the SQL of a query."""
@@ -146,7 +171,7 @@ class Tables:
         self.source, self._shared = source, shared
         self.nodes: dict[str, Node] = {}
         self.lost: dict[str, str] = {}
-        self._edges: dict[str, list[tuple[Node, str]]] = {}
+        self._edges: dict[str, list[_Edge]] = {}
         for name, relation in source.relations.items():
             self._add(name, relation)
 
@@ -167,9 +192,11 @@ class Tables:
         self.nodes[name] = node
         self._edges[node.key] = []
 
-    def connect(self, many: Node, one: Node, hop: str) -> None:
-        """Record that each row of a table joins to at most one row of another one, by the name `hop`."""
-        self._edges[many.key].append((one, hop))
+    def connect(self, many: Node, one: Node, hop: str, pairs: list[tuple[str, str]]) -> None:
+        """Record that each row of a table joins to at most one row of another one on pairs of columns, by the name
+        `hop`.
+        """
+        self._edges[many.key].append(_Edge(one, hop, pairs))
 
     def column(self, field_name: str) -> tuple[Node, str, str] | None:
         """Return the table, column and data type of a field. Raises `UnresolvedError` if its table was dropped."""
@@ -185,11 +212,37 @@ class Tables:
         """Return the tables that a row joins to at most one row of, and the names for them; its own is empty."""
         found, todo = {node.key: ""}, [node]
         while todo:
-            for target, hop in self._edges[todo.pop(0).key]:
-                if target.key not in found:
-                    found[target.key] = hop
-                    todo.append(target)
+            for edge in self._edges[todo.pop(0).key]:
+                if edge.one.key not in found:
+                    found[edge.one.key] = edge.hop
+                    todo.append(edge.one)
         return found
+
+    def way(self, start: Node, targets: Iterable[Node]) -> list[tuple[Node, Node, list[tuple[str, str]]]] | None:
+        """Return the joins from a table to others, each with its two tables and pairs of columns, or None if a table is
+        not reached.
+        """
+        by_target: dict[str, tuple[Node, _Edge]] = {}
+        todo, seen = [start], {start.key}
+        while todo:
+            node = todo.pop(0)
+            for edge in self._edges[node.key]:
+                if edge.one.key not in seen:
+                    seen.add(edge.one.key)
+                    by_target[edge.one.key] = (node, edge)
+                    todo.append(edge.one)
+        found: dict[str, tuple[Node, Node, list[tuple[str, str]]]] = {}
+        for target in targets:
+            steps: list[tuple[Node, Node, list[tuple[str, str]]]] = []
+            key = target.key
+            while key != start.key:
+                if key not in by_target:
+                    return None
+                many, edge = by_target[key]
+                steps.append((many, edge.one, edge.pairs))
+                key = many.key
+            found |= {each[1].key: each for each in reversed(steps) if each[1].key not in found}
+        return list(found.values())
 
     def host(self, keys: Iterable[str]) -> Node | None:
         """Return the table whose rows have at most one row of each of the tables, one of them if possible."""
@@ -237,9 +290,9 @@ class Tables:
         if is_turned:
             one, two, pairs, relationship = two, one, [(b, a) for a, b in pairs], "many_to_one"
         hop = self._written(one, two, pairs, relationship)
-        self.connect(one, two, hop)
+        self.connect(one, two, hop, pairs)
         if relationship == "one_to_one" and hop == two.draft.name:
-            self.connect(two, one, one.draft.name)
+            self.connect(two, one, one.draft.name, [(b, a) for a, b in pairs])
         target = f"{one.draft.name} -> {hop}"
         if not is_known:
             why = (

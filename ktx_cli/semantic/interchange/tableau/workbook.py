@@ -285,6 +285,8 @@ class _Reader:
             column = _column(each, self._path)
             made.columns[column.name] = column
         for each in element.all("group"):
+            if each.get("user:auto-column"):  # Tableau adds these for actions
+                continue
             found = _selection(each, self._path, _bare(each.get("name")))
             made.sets[found.name] = found
         for each in element.all("filter"):

@@ -204,6 +204,7 @@ MEASURES = (
     Field("Credit", "SUM([credit])", "sum(credit)", over="customers"),
     Field("Repeat Total", "SUM({FIXED [customer_id] : SUM([amount])})", "fixed"),
     Field("Average Customer", "AVG({FIXED [customer_id] : SUM([amount])})", "fixed"),
+    Field("Average Region", "AVG({FIXED [region] : SUM([amount])})", "fixed"),
     Field("Best Quantity", "MAX({FIXED [quantity] : SUM([amount])})", "fixed"),
     Field("Average Buyer", "AVG({INCLUDE [customer_id] : SUM([amount])})", "include"),
     Field("Running Sales", "RUNNING_SUM(SUM([amount]))", why="table calculation, which depends on the rows of a view"),
@@ -310,6 +311,12 @@ DIMENSIONS = (
         "[ordered_at] = {FIXED [customer_id] : MIN([ordered_at])}",
         "o.ordered_at = (SELECT min(p.ordered_at) FROM orders p WHERE p.customer_id = o.customer_id)",
         datatype="boolean",
+    ),
+    Field(
+        "Region Total",
+        "{FIXED [region] : SUM([amount] - [cost])}",
+        "(SELECT sum(p.amount - p.cost) FROM orders p JOIN customers d ON d.id = p.customer_id"
+        " WHERE d.region = c.region)",
     ),
     Field("Order Year", "YEAR([Calculation_MONTH])", "year(o.ordered_at)", datatype="integer"),
     Field("Weekday Name", "DATENAME('weekday', [ordered_at])", why="depends on the language", datatype="string"),

@@ -240,6 +240,33 @@ def test_reasons(fields: str, what: str, why: str, manifest: Model) -> None:
     assert dropped[f"calculated field `{what}` of `Shop`"].startswith(f"{why}. Formula: ")
 
 
+def test_a_fixed_expression_over_joined_tables(manifest: Model, load: Load, answers: Answers, rows: Rows) -> None:
+    inner = field("Regional", "{FIXED [region] : SUM([amount])}") + field("Rows", "SUM([amount])")
+    found = run(source(ORDERS_OF, inner, cols=ORDER_COLS), manifest)
+    made = yaml.load(found.files["orders_by_region.yaml"], where="orders_by_region.yaml")
+    assert made["sql"] == (
+        "SELECT customers.region AS region, SUM(orders.amount) AS sum_amount FROM main.orders AS orders"
+        " LEFT JOIN main.customers AS customers ON orders.customer_id = customers.id"
+        " WHERE customers.region IS NOT NULL GROUP BY customers.region"
+    )
+    model = load(found.files)
+    assert errors(model) == []
+    asked = {"measures": ["orders.rows"], "dimensions": ["orders_by_region.regional"], "include_empty": False}
+    assert answers(model, **asked) == rows(
+        "SELECT total, sum(amount) FROM orders LEFT JOIN customers c ON c.id = customer_id LEFT JOIN (SELECT region,"
+        " sum(amount) AS total FROM orders JOIN customers c ON c.id = customer_id GROUP BY 1) t USING (region)"
+        " GROUP BY 1"
+    )
+
+
+def test_a_fixed_expression_never_reads_what_people_restricted(manifest: Model, load: Load) -> None:
+    hidden = "name: orders\ncolumn_overrides: [{name: cost, visibility: hidden}]\n"
+    model = load({"orders.yaml": hidden})
+    inner = field("Per Customer", "{FIXED [customer_id] : SUM([amount])}")
+    (why,) = outcomes(run(source(table("orders"), inner), model), Kind.DROPPED).values()
+    assert why.startswith("its FIXED expression reads a table with restricted rows or columns. Formula: ")
+
+
 FACTS = cols(price="[items].[price]", amount="[orders].[amount]", credit="[customers].[credit]")
 RATIO = field("Ratio", "SUM([price]) / SUM([amount]) + SUM([credit])")
 

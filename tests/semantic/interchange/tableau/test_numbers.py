@@ -19,6 +19,9 @@ SPECIAL = {
     " (SELECT customer_id, sum(amount) AS total FROM orders GROUP BY 1) t USING (customer_id) GROUP BY 1",
     "Average Customer": "SELECT o.status, avg(t.total) FROM (SELECT DISTINCT status, customer_id FROM orders) o"
     " LEFT JOIN (SELECT customer_id, sum(amount) AS total FROM orders GROUP BY 1) t USING (customer_id) GROUP BY 1",
+    "Average Region": "SELECT o.status, avg(t.total) FROM (SELECT DISTINCT status, region FROM orders"
+    " LEFT JOIN customers c ON c.id = customer_id) o LEFT JOIN (SELECT region, sum(amount) AS total FROM orders"
+    " JOIN customers c ON c.id = customer_id GROUP BY 1) t USING (region) GROUP BY 1",
     "Best Quantity": "SELECT status, max(total) FROM orders JOIN (SELECT quantity, sum(amount) AS total FROM orders"
     " GROUP BY 1) USING (quantity) GROUP BY 1",
     "Average Buyer": "SELECT status, avg(total) FROM (SELECT status, customer_id, sum(amount) AS total FROM orders"
@@ -64,7 +67,12 @@ def test_what_is_not_translated_has_its_reason_and_formula(field: Field, report:
 @pytest.mark.parametrize("field", [each for each in MEASURES if each.sql], ids=lambda field: field.caption)
 def test_measures(field: Field, report: dict[str, Fidelity], model: Model, answers: Answers, rows: Rows) -> None:
     target = report[of(field)].target
-    assert target is not None and target.split(".")[0] in (field.over, "orders_by_customer_id", "orders_by_quantity")
+    assert target is not None and target.split(".")[0] in (
+        field.over,
+        "orders_by_customer_id",
+        "orders_by_quantity",
+        "orders_by_region",
+    )
     if field.sql not in ("fixed", "include"):
         assert answers(model, measures=[target]) == rows(f"SELECT {field.sql} FROM {field.over}")
     if field.over == "customers":
