@@ -19,6 +19,9 @@ MAX_CHARACTERS: Final = 40_000_000
 
 _DEEPEST: Final = 200
 _MOST: Final = 1_000_000
+_CLOSED: Final = frozenset(("worksheet", "dashboard", "story", "windows", "thumbnails", "preferences"))
+"""Elements whose content is not kept: it is most of a workbook, and defines nothing."""
+
 _FEATURE: Final = re.compile(r"_\.fcp\.[\w.]+?\.(true|false)\.\.\.(.+)", re.DOTALL)
 """A name that only counts if a feature of the document format is on or off, such as `_.fcp.Name.true...relation`."""
 
@@ -88,6 +91,7 @@ class _Builder:
 
     def __init__(self, path: str) -> None:
         self._path, self._open, self._root, self._count = path, list[Element](), list[Element](), 0
+        self._ignored = 0  # how many open elements are inside a closed one
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -109,6 +113,11 @@ class _Builder:
         self._refuse("it declares a document type or an entity, which ktx does not expand")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if self._ignored or (self._open and self._open[-1].tag in _CLOSED):
+            self._ignored += 1
+            if self._ignored > _DEEPEST:
+                self._refuse(f"it has more than {_DEEPEST} levels of elements")
+            return
         self._count += 1
         if len(self._open) >= _DEEPEST or self._count > _MOST:
             self._refuse(f"it has more than {_MOST:,} elements, or {_DEEPEST} levels of them")
@@ -118,12 +127,16 @@ class _Builder:
         self._open.append(made)
 
     def _end(self, _: str) -> None:
+        if self._ignored:
+            self._ignored -= 1
+            return
         made = self._open.pop()
         newer = {each.tag for each in made.children if not each.is_fallback}
         made.children = [each for each in made.children if not each.is_fallback or each.tag not in newer]
 
     def _text(self, text: str) -> None:
-        self._open[-1].text += text
+        if not self._ignored:
+            self._open[-1].text += text
 
 
 def _plain(name: str) -> tuple[str, bool]:

@@ -51,6 +51,15 @@ def test_hostile_xml_is_refused(text: str, why: str) -> None:
     assert why in found.why and "root:" not in found.why
 
 
+def test_the_content_of_views_is_not_kept() -> None:
+    views = "<worksheets><worksheet><a>x<b/></a></worksheet><worksheet/></worksheets>"
+    root = parse_document(f"<workbook>{views}<c/></workbook>", "a.twb")
+    assert [each.tag for each in root.walk()] == ["workbook", "worksheets", "worksheet", "worksheet", "c"]
+    deep = "<workbook><worksheet>" + "<a>" * 300 + "</a>" * 300 + "</worksheet></workbook>"
+    with pytest.raises(ConfigError, match="more than 200 levels"):
+        parse_document(deep, "a.twb")
+
+
 def test_a_document_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "MAX_CHARACTERS", 100)
     with pytest.raises(ConfigError, match=r"has more than 100 characters"):
