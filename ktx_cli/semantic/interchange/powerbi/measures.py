@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sqlglot import Dialect
+
 from ktx_cli.faces import exp
 from ktx_cli.semantic.interchange import drafts
 from ktx_cli.semantic.interchange.powerbi.dax import parse_dax
@@ -138,7 +140,12 @@ class _Entry:
             uses.append(name if table is None else f"{table}.{name}")
             return column_tree(name, self._world.dialect, table)
 
-        expr = str(formula.tree.copy().transform(replaced).sql(self._world.dialect))
+        tree = formula.tree.copy()
+        syntax = Dialect.get_or_raise(self._world.dialect)
+        for division in tree.find_all(exp.Div):  # ktx makes those between measures exact
+            division.set("typed", syntax.TYPED_DIVISION)
+            division.set("safe", syntax.SAFE_DIVISION)
+        expr = str(tree.transform(replaced).sql(self._world.dialect))
         if "per" not in keys:
             drafts.checked(home.draft, expr, aggregate=True, measures=uses)
         return expr

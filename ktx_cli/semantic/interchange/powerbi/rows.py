@@ -127,7 +127,8 @@ class RowTranslator:
             raise UnresolvedError("a condition is neither a comparison nor a boolean column")
         if not negated:
             return found.tree
-        return exp.not_(exp.Coalesce(this=found.tree, expressions=[exp.false()]) if found.nullable else found.tree)
+        is_false = exp.EQ(this=_wrapped(found.tree), expression=exp.false())
+        return exp.or_(is_false, _is_null(found.tree)) if found.nullable else is_false
 
     def _arguments(self, node: Call, least: int, most: int | None = None) -> list[Dax]:
         given = [each for each in node.arguments if each is not None]

@@ -101,6 +101,23 @@ MEASURES = st.recursive(
 PATH = "Market.SemanticModel/definition/tables/_Measures.tmdl"
 
 
+@pytest.mark.table(
+    "dialect",
+    ["duckdb", "postgres", "sqlite", "mysql", "snowflake", "bigquery", "tsql", "clickhouse", "redshift", "databricks",
+     "trino"],
+)  # fmt: skip
+def test_the_market_in_every_dialect(dialect: str) -> None:
+    layer = MemoryTree({"semantic-layer/market/_schema/main.yaml": MANIFEST.encode()})
+    found = import_powerbi(tmdl(), load_tree(layer, "market", dialect), known_only=True)
+    done = {each.what for each in found.report if each.target and each.what.startswith("measure ")}
+    assert done == {f"measure `_Measures[{case.name}]`" for case in CASES if not case.why}
+    for name, text in found.files.items():
+        layer[f"semantic-layer/market/{name}"] = text.encode()
+    model = load_tree(layer, "market", dialect)
+    assert [each.message for each in (*model.problems, *check_model(model)) if each.severity == "error"] == []
+    assert model.sources["fct_sales"].measures["margin_pct"].expr == "margin / revenue"
+
+
 @QUICK
 @given(MEASURES, ROWS, TESTS)
 def test_a_well_formed_measure_loads(dax: str, row: str, test: str) -> None:
