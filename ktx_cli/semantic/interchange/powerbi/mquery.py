@@ -41,12 +41,16 @@ _ITEMS: Final = ("Catalog", "Database", "Schema", "Item", "Name", "Id")
 
 _SAME: Final = frozenset({
     "Table.Buffer", "Table.TransformColumnTypes", "Table.SelectColumns", "Table.RemoveColumns", "Table.ReorderColumns",
-    "Table.Sort", "Table.StopFolding", "Table.View",
+    "Table.Sort", "Table.StopFolding",
 })  # fmt: skip
 """Steps that change no value."""
 
-_ADDING: Final = {"Table.AddColumn": 1, "Table.AddIndexColumn": 1, "Table.DuplicateColumn": 2}
-"""Steps that add a column -> the argument with its name."""
+_COMPUTING: Final = {
+    "Table.AddColumn": 1, "Table.AddIndexColumn": 1, "Table.DuplicateColumn": 2, "Table.CombineColumns": 3,
+    "Table.ReplaceValue": 4, "Table.FillDown": 1, "Table.FillUp": 1, "Table.ReplaceErrorValues": 1,
+    "Table.TransformColumns": 1, "Table.ExpandRecordColumn": 3,
+}  # fmt: skip
+"""Steps that compute the values of columns and keep all rows -> the argument with the names of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +251,9 @@ class _Follower:
             return origin
         if name == "Table.RenameColumns" and len(arguments) > 1:
             return self._rename(origin, arguments[1], steps)
-        if name in _ADDING and len(arguments) > _ADDING[name]:
-            added = self._text(arguments[_ADDING[name]], steps)
-            return replace(origin, computed=origin.computed | {added})
-        if name == "Table.TransformColumns" and len(arguments) > 1:
-            return replace(origin, computed=origin.computed | self._transformed(arguments[1], steps))
+        changes_all = name == "Table.TransformColumns" and len(arguments) > 2
+        if name in _COMPUTING and len(arguments) > _COMPUTING[name] and not changes_all:
+            return replace(origin, computed=origin.computed | self._names(arguments[_COMPUTING[name]], steps))
         raise UnresolvedError(f"its query changes rows or values with `{name}`")
 
     def _rename(self, origin: TableOrigin, pairs: M, steps: Mapping[str, M]) -> TableOrigin:
@@ -273,13 +275,12 @@ class _Follower:
             raise UnresolvedError("its query renames columns in a way that ktx cannot follow")
         return [(self._text(old, steps), self._text(new, steps)) for old, new in pairs]
 
-    def _transformed(self, node: M, steps: Mapping[str, M]) -> frozenset[str]:
-        items = node.items if isinstance(node, Items) else ()
-        if items and not isinstance(items[0], Items):
-            items = (Items(items),)
-        names = [each.items[0] for each in items if isinstance(each, Items) and each.items]
-        if not items or len(names) != len(items):
-            raise UnresolvedError("its query changes rows or values with `Table.TransformColumns`")
+    def _names(self, node: M, steps: Mapping[str, M]) -> frozenset[str]:
+        """Return a name, a list of names, or the names at the start of lists such as `{"a", Text.Upper}`."""
+        items = node.items if isinstance(node, Items) else (node,)
+        if len(items) > 1 and not isinstance(items[1], Str | Items):
+            items = items[:1]
+        names = [each.items[0] if isinstance(each, Items) and each.items else each for each in items]
         return frozenset(self._text(each, steps) for each in names)
 
     def _text(self, node: M, steps: Mapping[str, M], depth: int = 0) -> str:
@@ -300,7 +301,9 @@ class _Follower:
 def _is_refresh_window(arguments: tuple[M, ...]) -> bool:
     """Return whether a condition is that of an incremental refresh, which keeps all rows of the recent past."""
     text = arguments[1].text if len(arguments) > 1 and isinstance(arguments[1], Other) else ""
-    return "RangeStart" in text and "RangeEnd" in text
+    sides = re.split(r"\band\b", text)
+    bounds = [[name for name in ("RangeStart", "RangeEnd") if name in side] for side in sides]
+    return sorted(bounds) == [["RangeEnd"], ["RangeStart"]] and re.search(r"\bor\b", text) is None
 
 
 def _shown(node: M) -> str:
