@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,39 @@ def test_a_probe_that_fails_changes_nothing_that_is_there(
     before = tree(project)
     assert ktx("setup", *both[1]).code == 3
     assert tree(project) == before
+
+
+@pytest.mark.parametrize(
+    ("backend", "flags", "path"),
+    [
+        ("openai", ["--llm-api-key", "env:THE_KEY"], "/v1/responses"),
+        ("openai-compatible", [], "/v1/chat/completions"),
+        ("openai-compatible", ["--llm-api", "responses", "--llm-api-key", "env:THE_KEY"], "/v1/responses"),
+        ("openai-compatible", ["--llm-auth", "key", "--llm-api-key", "env:THE_KEY"], "/v1/chat/completions"),
+    ],
+    ids=["openai", "no key", "responses", "azure"],
+)
+def test_openai_and_a_compatible_server(
+    ktx: Run, work: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch,
+    backend: str, flags: list[str], path: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("THE_KEY", "sk-canary")
+    model_server.play(lambda _: says("ready"))
+    named = ["--llm-backend", backend, "--llm-model", "gpt-6.2-sol", "--llm-base-url", f"{model_server.url}/v1"]
+    answer = ktx("setup", *named, *flags, "--json")
+    assert answer.code == 0, answer
+    assert [probe["ok"] for probe in answer.data["probes"]] == [True]
+    assert ktx("llm", "ask", "hello").out == "ready\n"
+    assert ktx("doctor", "--only", "llm", "--only", "probe").code == 0
+    assert {request.path for request in model_server.requests} == {path}
+    assert "sk-canary" not in (work / "ktx.yaml").read_text()
+
+
+@pytest.mark.parametrize("backend", ["openai", "openai-compatible"])
+def test_without_the_package_of_openai(ktx: Run, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    flags = ["--llm-model", "m", "--llm-api-key", "env:HOME", "--llm-base-url", "http://127.0.0.1:9/v1"]
+    answer = ktx("setup", "--llm-backend", backend, *flags)
+    assert answer.code == 2
+    assert f"error: the backend `{backend}` requires the package openai" in answer.err
+    assert "hint: pip install 'ktx-cli[openai]'" in answer.err

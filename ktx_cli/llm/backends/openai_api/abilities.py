@@ -79,9 +79,9 @@ _SIGNS: Final = tuple(
         ),
         (Lack.SYSTEM, _has_system, r"system (?:role|messages?|prompts?) (?:is |are )?not supported|not support system"),
         (Lack.FORMAT, _has_format, r"response.?format|text\.format|json.schema|structured.output|guided|grammar"),
+        (Lack.SEALED, _has("include"), r"encrypted.content|\binclude\b"),
         (Lack.EFFORT, _has("reasoning", "reasoning_effort"), r"reasoning|\beffort|thinking"),
         (Lack.STREAM_USAGE, _has("stream_options"), r"stream.options|include.usage"),
-        (Lack.SEALED, _has("include"), r"encrypted.content|\binclude\b"),
         (Lack.CACHE_KEY, _has("prompt_cache_key"), r"prompt.cache.key"),
         (
             Lack.LIMIT_NAME,

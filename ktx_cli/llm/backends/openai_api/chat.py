@@ -75,6 +75,7 @@ class Chat:
         """See `Api`."""
         calls: list[_Call] = []
         thoughts: dict[str, Any] = {}
+        visible = _Visible()
         refused = False
         async for chunk in events:
             answer.answer_id = chunk.get("id") or answer.answer_id
@@ -85,9 +86,9 @@ class Chat:
                 answer.usage = usage_of(usage.get("prompt_tokens"), usage.get("completion_tokens"), details)
             for choice in (chunk.get("choices") or ())[:1]:
                 delta = choice.get("delta") or choice.get("message") or {}
-                if delta.get("content"):
-                    answer.texts.append(delta["content"])
-                    on_text(delta["content"])
+                if delta.get("content") and (text := visible.part(delta["content"])):
+                    answer.texts.append(text)
+                    on_text(text)
                 refused = refused or bool(delta.get("refusal"))
                 for name in _THOUGHTS:
                     if delta.get(name):
@@ -95,6 +96,9 @@ class Chat:
                 for part in delta.get("tool_calls") or ():
                     _add_call(calls, part)
                 answer.ended = choice.get("finish_reason") or answer.ended
+        if rest := visible.rest():
+            answer.texts.append(rest)
+            on_text(rest)
         _finish(answer, calls, thoughts, refused=refused)
 
     def echo(self, answer: StreamedAnswer, calls: Sequence[ToolCall]) -> Body:
@@ -159,6 +163,40 @@ def _sent_call(call: ToolCall) -> Body:
 
 def _function(name: str, description: str, schema: Body) -> Body:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+
+
+_BEGIN: Final = "<think>"
+_END: Final = "</think>"
+
+
+@dataclass(slots=True)
+class _Visible:
+    """Keeps the reasoning out of a text that begins with it, as models write it on servers that do not separate it."""
+
+    waiting: str = ""
+    is_open: bool = True
+
+    def part(self, text: str) -> str:
+        """Return what can be shown once this part of a text was received."""
+        if not self.is_open:
+            return text
+        self.waiting += text
+        begun = self.waiting.lstrip()
+        if _BEGIN.startswith(begun[: len(_BEGIN)]) and len(begun) < len(_BEGIN):
+            return ""
+        if begun.startswith(_BEGIN):
+            _, end, after = begun.partition(_END)
+            if not end or not after.strip():
+                return ""
+            begun = after.lstrip()
+        else:
+            begun = self.waiting
+        self.waiting, self.is_open = "", False
+        return begun
+
+    def rest(self) -> str:
+        """Return what remains to be shown at the end; reasoning that never ended is not."""
+        return "" if self.waiting.lstrip().startswith(_BEGIN) else self.waiting
 
 
 @dataclass(slots=True)

@@ -214,6 +214,25 @@ def test_reasoning_of_other_providers_goes_back_with_the_calls_alone() -> None:
     assert "reasoning_content" not in Chat().echo(answer, [])
 
 
+@pytest.mark.table(
+    ("pieces", "text"),
+    [
+        (["<think>Hm.</think>\n\nUlm"], "Ulm"),
+        (["<th", "ink>", "Hm", ".</thi", "nk>", "\n\n", "Ulm", " is"], "Ulm is"),
+        (["\n<think></think>Ulm"], "Ulm"),
+        (["<", "b>Ulm"], "<b>Ulm"),
+        (["  Ulm", " </think>"], "  Ulm </think>"),
+        (["Ulm <think>"], "Ulm <think>"),
+        (["<thi"], "<thi"),
+        (["<think>never ends"], ""),
+        (["<think>only</think> "], ""),
+    ],
+)
+def test_reasoning_in_the_text_is_kept_out(pieces: list[str], text: str) -> None:
+    answer, seen = read(Chat(), *(chunk({"content": piece}) for piece in pieces), chunk(finish="stop"))
+    assert (answer.text, seen) == (text, text)
+
+
 def test_a_response_without_events_for_its_items_is_read_at_its_end() -> None:
     part = {"type": "output_text", "text": "hello"}
     output = [{"type": "reasoning", "id": "r"}, {"type": "message", "role": "assistant", "content": [part]}]
