@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from ktx_cli.llm.backends.claude.binary import bundled_binary
+from ktx_cli.llm.registry import backend_kinds
 from ktx_cli.testing.model_script import Failure, ModelRequest, Turn
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import PostgresServer, free_port
@@ -232,10 +233,16 @@ def test_killed_while_a_model_is_waited_for_nothing_is_saved_and_nothing_asked_a
     assert f"base_url: {model_server.url}" in world.text("ktx.yaml")
 
 
+def up_to(backend: str) -> str:
+    """Return the keys from the last item of the menu, no model, up to a backend; a session is above all others."""
+    others = [kind.name for kind in backend_kinds() if kind.client == "requests"]
+    return "<up>" * (len(others) - others.index(backend) if backend in others else len(others) + 1) + "<enter>"
+
+
 def gateway(*urls: str) -> Answers:
     """Return what sets a gateway up: its address, a key that is kept, one model."""
     return {
-        MENU: ("<up><enter>", *[ENTER] * 4),
+        MENU: (up_to("gateway"), *[ENTER] * 4),
         "URL of the gateway": tuple(f"<ctrl-u>{url}<enter>" for url in urls),
         "? Key": (
             "<enter>{an answer is required}" + f"{REFUSED_KEY}<enter>",
@@ -311,7 +318,7 @@ def test_a_gateway_that_is_not_there_then_refuses_the_key_then_has_no_such_model
 @pytest.mark.slow
 def test_no_key_no_variable_and_an_api_nobody_reaches(world: World, forks: Forks) -> None:
     answers: Answers = {
-        MENU: ("<up><up><up><enter>", ENTER),
+        MENU: (up_to("anthropic"), ENTER),
         "? Key": (
             "<enter>{an answer is required}$ANTHROPIC_API_KEY<enter>{enter env:ANTHROPIC_API_KEY}"
             "<ctrl-u>env:NOT_SET<enter>",
@@ -330,7 +337,7 @@ def test_no_key_no_variable_and_an_api_nobody_reaches(world: World, forks: Forks
 @pytest.mark.slow
 def test_no_session_of_claude_code(world: World, forks: Forks) -> None:
     world.environ["KTX_CLAUDE_CLI_BIN"] = str(bundled_binary())
-    answers: Answers = {MENU: ("<up><up><up><up><enter>", ENTER), "What do you want to do?": (ENTER, "<down><enter>")}
+    answers: Answers = {MENU: (up_to("claude-code"), ENTER), "What do you want to do?": (ENTER, "<down><enter>")}
     asked, read = answered(world, forks, answers, "Enable semantic search, too?")
     assert asked.count("What do you want to do?") == 2
     assert read.count("!! Claude Code on this machine has no usable session") == 2

@@ -217,7 +217,8 @@ def test_validate_refuses_a_backend_that_runs_nothing(ktx: Run, work: Path) -> N
 @pytest.mark.parametrize(
     ("llm", "missing"),
     [
-        ("{provider: {backend: gateway, gateway: {api_key: 'env:KEY'}}, models: {default: m}}", "gateway.base_url"),
+        ("{provider: {backend: gateway}, models: {default: m}}", "gateway.api_key"),
+        ("{provider: {backend: openai-compatible}, models: {default: m}}", "openai_compatible.base_url"),
         ("{provider: {backend: anthropic}, models: {default: m}}", "anthropic.api_key"),
         ("{provider: {backend: vertex, vertex: {location: x}}}", "models.default"),
     ],

@@ -63,8 +63,15 @@ def _has_system(body: Mapping[str, Any]) -> bool:
 
 
 _UNSUPPORTED: Final = (
-    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra (?:inputs|fields)|not permitted"
+    r"(?:unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|forbidden|invalid value)"
 )
+
+
+def _rejects(part: str) -> str:
+    """Return a pattern for an error that names a part and says that it is not supported."""
+    return rf"{_UNSUPPORTED}.*(?:{part})|(?:{part}).*{_UNSUPPORTED}"
+
+
 _SIGNS: Final = tuple(
     Sign(lack, used, re.compile(words))
     for lack, used, words in (
@@ -79,15 +86,11 @@ _SIGNS: Final = tuple(
         ),
         (Lack.SYSTEM, _has_system, r"system (?:role|messages?|prompts?) (?:is |are )?not supported|not support system"),
         (Lack.FORMAT, _has_format, r"response.?format|text\.format|json.schema|structured.output|guided|grammar"),
-        (Lack.SEALED, _has("include"), r"encrypted.content|\binclude\b"),
-        (Lack.EFFORT, _has("reasoning", "reasoning_effort"), r"reasoning|\beffort|thinking"),
+        (Lack.SEALED, _has("include"), _rejects(r"encrypted.content|\binclude\b")),
+        (Lack.EFFORT, _has("reasoning", "reasoning_effort"), _rejects(r"reasoning|\beffort|thinking")),
         (Lack.STREAM_USAGE, _has("stream_options"), r"stream.options|include.usage"),
         (Lack.CACHE_KEY, _has("prompt_cache_key"), r"prompt.cache.key"),
-        (
-            Lack.LIMIT_NAME,
-            _has("max_completion_tokens"),
-            rf"(?:{_UNSUPPORTED}).*max_completion_tokens|max_completion_tokens.*(?:{_UNSUPPORTED})",
-        ),
+        (Lack.LIMIT_NAME, _has("max_completion_tokens"), _rejects("max_completion_tokens")),
         (
             Lack.LIMIT,
             _has("max_completion_tokens", "max_tokens", "max_output_tokens"),
@@ -97,8 +100,14 @@ _SIGNS: Final = tuple(
 )
 """The signs, the more specific first."""
 
-_CALLS_FAIL_WITH: Final = frozenset({400, 404, 405, 422, 500, 501})
-"""The statuses of a server that does not support a part of a request; some fail with 500 in a model's template."""
+_STATUSES: Final = frozenset({400, 422, 501})
+"""The statuses of a server that does not support a part of a request."""
+
+_OF_MODELS: Final[Mapping[int, frozenset[Lack]]] = {
+    404: frozenset({Lack.TOOLS}),  # a router without a server that has the model and tools
+    500: frozenset({Lack.PARALLEL, Lack.SYSTEM, Lack.TOOLS}),  # an error in a model's template
+}
+"""Further statuses, with the lacks of models that they may show."""
 
 _OF_THIS_CALL: Final = re.compile(r"invalid.{0,3}(?:json.{0,3})?schema")
 """Matches an error about the schema of one call, which says nothing about other schemas."""
@@ -109,10 +118,9 @@ def lack_in(status: int, words: str, body: Mapping[str, Any], known: frozenset[L
 
     `words`: the error in lower case; `known`: the lacks that the request already took into account.
     """
-    if status not in _CALLS_FAIL_WITH:
-        return None
+    possible = frozenset(Lack) if status in _STATUSES else _OF_MODELS.get(status, frozenset())
     for sign in _SIGNS:
-        if sign.lack not in known and sign.used(body) and sign.words.search(words):
+        if sign.lack in possible - known and sign.used(body) and sign.words.search(words):
             return sign.lack, not _OF_THIS_CALL.search(words)
     return None
 

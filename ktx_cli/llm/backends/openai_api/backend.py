@@ -76,7 +76,7 @@ class OpenAiBackend:
             body = self._api.body(spec, conversation, lacks, caches=self._config.llm.prompt_caching.enabled)
             lack = await self._lack_or_answer(spec, body, lacks, answer := StreamedAnswer(), record)
             if lack is None:
-                return self._turn(spec, conversation, answer, record)
+                return self._turn(spec, conversation, answer, lacks)
             lacks |= {lack}
 
     async def account(self) -> str:
@@ -144,7 +144,7 @@ class OpenAiBackend:
             await self._api.read(_objects(events), answer, on_text)
 
     def _turn(
-        self, spec: CallSpec, conversation: Conversation, answer: StreamedAnswer, record: CallRecord
+        self, spec: CallSpec, conversation: Conversation, answer: StreamedAnswer, lacks: frozenset[Lack]
     ) -> ModelTurn:
         if answer.failure is not None:
             code, message = answer.failure
@@ -155,7 +155,8 @@ class OpenAiBackend:
             message = f"the answer from the model `{spec.model}` ended with `{answer.ended}`, which is not supported"
             raise llm_error("execution", **spec.names, message=message)
         calls = unique_calls(answer.calls, conversation) if answer.end == "tools" else []
-        raw = {"api": self._api.name, "echo": self._api.echo(answer, calls)}
+        method = None if spec.schema is None else method_of(spec, lacks)
+        raw = {"api": self._api.name, "echo": self._api.echo(answer, calls), "method": method}
         cost, unit = _cost(answer, spec), self._unit(answer)
         return ModelTurn(answer.text, tuple(calls), answer.end, answer.usage, cost, unit, answer.model, raw=raw)
 
@@ -171,8 +172,7 @@ class OpenAiBackend:
         turns = [entry.turn for entry in conversation.history if entry.turn is not None]
         if spec.schema is None or self.name == "openai" or not turns or turns[-1].calls or _is_json(turns[-1].text):
             return frozenset()
-        method = method_of(spec, self._abilities.lacks(spec.model))
-        lack = {"format": Lack.FORMAT, "tool": Lack.FORCED_TOOL}.get(method)
+        lack = {"format": Lack.FORMAT, "tool": Lack.FORCED_TOOL}.get(turns[-1].raw["method"])
         if lack is not None:
             self._abilities.learn(spec.model, lack)
         return frozenset() if lack is None else frozenset({lack})

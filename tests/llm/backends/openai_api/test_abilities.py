@@ -70,7 +70,7 @@ def test_an_old_server_gets_the_old_name_of_the_limit(runtime: Make, server: Mod
     assert server.requests[-1].sent["max_tokens"] == 8_192
 
 
-@pytest.mark.parametrize("status", [400, 422, 500])
+@pytest.mark.parametrize("status", [400, 422, 501])
 def test_several_lacks_are_found_one_after_the_other(status: int, runtime: Make, server: ModelServer) -> None:
     parts = {"stream_options": "stream_options: unknown field", "max_completion_tokens": "no max tokens here"}
 
@@ -128,6 +128,19 @@ def test_a_server_that_ignores_a_part_is_noticed(ignored: int, runtime: Make, se
         False,
         ignored == 1,
     )
+
+
+def test_calls_at_the_same_time_notice_one_ignored_part_once(runtime: Make, server: ModelServer) -> None:
+    server.play(lambda request: gives(ULM) if request.tool_names else says("Ulm is a city."))
+    port = runtime("openai-compatible", server.url, options={"max_concurrency": 4})
+
+    async def work() -> list[Any]:
+        async with port:
+            return await asyncio.gather(*(port.generate_object("Which?", City) for _ in range(4)))
+
+    assert [each.value.name for each in asyncio.run(work())] == ["Ulm"] * 4
+    base_url = f"{server.url}/v1/"
+    assert Abilities(base_url, "chat").lacks("qwen3:8b") == {Lack.FORMAT}
 
 
 def test_an_object_that_does_not_fit_is_not_taken_for_an_ignored_schema(runtime: Make, server: ModelServer) -> None:
@@ -210,6 +223,9 @@ def test_a_part_that_ktx_cannot_do_without_is_an_error(runtime: Make, server: Mo
         (401, "tool_choice is not supported", {"tool_choice": {}}),
         (429, "max_tokens per minute", {"max_tokens": 1}),
         (400, "reasoning is not supported", {"messages": []}),
+        (400, "the encrypted content of a reasoning item could not be verified", {"include": [], "reasoning": {}}),
+        (500, "the server had an error: unsupported reasoning", {"reasoning": {}, "stream_options": {}}),
+        (404, "unknown url; stream_options", {"stream_options": {}}),
         (400, "invalid schema for function 'look': in context=('properties',)", {"tools": []}),
         (400, "this model's maximum context length is 8192 tokens", {"max_completion_tokens": 1, "tools": []}),
         (400, "the response was filtered", {"response_format": {}, "stream_options": {}}),
