@@ -32,7 +32,16 @@ def pages() -> dict[str, str]:
         "docs/concepts/relationships.md": calibration.page(),
         "ktx.example.yaml": settings.example_yaml(),
         **recording.pages(),
+        **skill_pages(),
     }
+
+
+def skill_pages() -> dict[str, str]:
+    """Return the skills of the package in the folder that skill managers such as `npx skills add` read."""
+    from ktx_cli.jobs.clients.targets import NAMES
+
+    folder = ROOT / "ktx_cli" / "agent_skills"
+    return {f"skills/{name}/SKILL.md": (folder / f"{name}.md").read_text("utf-8") for name in NAMES}
 
 
 def cli_page() -> str:
