@@ -53,7 +53,14 @@ def cli_page() -> str:
     from ktx_cli.cli.settings import COMMON_OPTIONS
 
     root = typer.main.get_command(app)
-    lines = ["# Commands", "", "| command | what it does |", "|---|---|"]
+    lines = [
+        "# Commands",
+        "",
+        "All commands, with their arguments, options and examples.",
+        "",
+        "| command | what it does |",
+        "|---|---|",
+    ]
     lines += [f"| {_linked(path)} | {_first_sentence(node.help or '')} |" for path, node in _leaves(root, "ktx")]
     lines += ["", "Every command accepts these options:", ""]
     lines += _options([p for p in root.params if p.name in COMMON_OPTIONS])
@@ -122,7 +129,14 @@ def errors_page() -> str:
         130: "interrupted",
         141: "the reader of the output closed the pipe",
     }
-    lines = ["# Errors and exit codes", "", "| exit code | meaning |", "|---|---|"]
+    lines = [
+        "# Errors and exit codes",
+        "",
+        "The exit codes and error codes of all commands.",
+        "",
+        "| exit code | meaning |",
+        "|---|---|",
+    ]
     lines += [f"| {code} | {text} |" for code, text in meaning.items()]
     lines += ["", "| error code | exit code | meaning |", "|---|---|---|"]
     lines += [f"| `{code}` | {number} | {text} |" for code, (number, text) in sorted(errors.ERROR_CODES.items())]
