@@ -23,8 +23,9 @@ from ktx_cli.llm.backends.codex.binary import (
 from ktx_cli.llm.backends.codex.conversation import CodexConversation, turn_error
 from ktx_cli.llm.backends.codex.home import Login, prepare_home, read_login, write_back
 from ktx_cli.llm.backends.codex.isolation import check_account, check_process
+from ktx_cli.llm.backends.codex.rehearsal import rehearse
 from ktx_cli.llm.backends.codex.server import AppServer, RequestFailed
-from ktx_cli.llm.errors import llm_error
+from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.project import KtxConfig
 
@@ -83,6 +84,7 @@ class CodexBackend:
         self._repair = repair
         self._observe = observe
         self._refreshing = asyncio.Lock()
+        self._rehearsing = asyncio.Lock()
 
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
         """Run one call in a separate process."""
@@ -99,7 +101,14 @@ class CodexBackend:
 
     @contextlib.asynccontextmanager
     async def session(self, model: str) -> AsyncIterator[Session]:
-        """Run a process for one model; raises `LlmError`. A login that Codex renewed is written back at the end."""
+        """Run a process for one model; raises `LlmError`. A login that Codex renewed is written back at the end.
+
+        Without a model, the process can say which account it would use, but not ask a model.
+        """
+        read_login(self.host.environ)
+        if model:
+            async with self._rehearsing:
+                await rehearse(self.host.binary, self.host.environment, model)
         with private_folder(FOLDER_PREFIX) as folder:
             async with self._refreshing if read_login(self.host.environ).needs_refresh() else contextlib.nullcontext():
                 login = read_login(self.host.environ)
@@ -146,6 +155,7 @@ class CodexCall:
         self._observe = observe
         self._open = contextlib.AsyncExitStack()
         self._conversation: CodexConversation | None = None
+        self._login: Login | None = None
 
     async def __aenter__(self) -> CodexCall:
         return self
@@ -159,11 +169,25 @@ class CodexCall:
         return self._conversation is not None and self._conversation.unparsed
 
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
-        """Return the model's next turn; raises `LlmError`."""
+        """Return the model's next turn; raises `LlmError`.
+
+        If the login was rejected, but the user's file contains another one by now, for example because another process
+        has renewed it, the turn is asked for once more with that login.
+        """
+        try:
+            return await self._turn(spec, conversation, record)
+        except LlmError as error:
+            if error.code != "auth" or self._login is None or read_login(self._backend.host.environ) == self._login:
+                raise
+        self._conversation = None
+        return await self._turn(spec, conversation, record)
+
+    async def _turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         if self._conversation is None or not self._conversation.server.alive:
             await self._open.aclose()
             session = await self._open.enter_async_context(self._backend.session(spec.model))
             self._conversation = CodexConversation(session.server, session.work, spec, self._observe)
+            self._login = session.login
             dropped = self._backend.host.dropped
             self.facts = {"tools": sorted(spec.tools), **session.facts, "dropped": dropped}
         return await self._conversation.turn(spec, conversation, record)

@@ -98,11 +98,16 @@ def read_login(environ: Mapping[str, str]) -> Login:
     return Login(path, data, value)
 
 
-def prepare_home(folder: Path, login: Login, *, model: str, features: Iterable[str]) -> Path:
-    """Fill a private folder and return its empty working folder; only this user can read any file in it."""
+def prepare_home(
+    folder: Path, login: Login, *, model: str, features: Iterable[str], base_url: str | None = None
+) -> Path:
+    """Fill a private folder and return its empty working folder; only this user can read any file in it.
+
+    `base_url`: an address in place of the service to which the login belongs.
+    """
     _write_private(folder / AUTH_FILE, login.data)
     _write_private(folder / MODELS_FILE, json.dumps({"models": [_model_entry(model)]}).encode())
-    _write_private(folder / "config.toml", settings(folder, features).encode())
+    _write_private(folder / "config.toml", settings(folder, features, base_url).encode())
     work = folder / WORK_FOLDER
     work.mkdir(mode=0o700)
     return work
@@ -130,10 +135,12 @@ def write_back(login: Login, folder: Path) -> bool:
     return True
 
 
-def settings(folder: Path, features: Iterable[str]) -> str:
+def settings(folder: Path, features: Iterable[str], base_url: str | None = None) -> str:
     """Return the `config.toml` of a process: one provider, no retries of its own, every feature off."""
     switched_off = "".join(f"{json.dumps(name)} = false\n" for name in features)
-    return _SETTINGS.format(provider=PROVIDER, models=json.dumps(str(folder / MODELS_FILE)), features=switched_off)
+    place = f"base_url = {json.dumps(base_url)}\n" if base_url else ""
+    models = json.dumps(str(folder / MODELS_FILE))
+    return _SETTINGS.format(provider=PROVIDER, models=models, place=place, features=switched_off)
 
 
 _SETTINGS: Final = """\
@@ -157,7 +164,7 @@ requires_openai_auth = true
 supports_websockets = false
 request_max_retries = 0
 stream_max_retries = 0
-
+{place}
 [history]
 persistence = "none"
 

@@ -24,7 +24,7 @@ from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.testing.claude_session import OfflineSession
 from ktx_cli.testing.codex_session import NEW_REFRESH_TOKEN, chatgpt_login, codex_offline, key_login
-from ktx_cli.testing.model_script import UNAUTHORIZED, calls, gives, says
+from ktx_cli.testing.model_script import UNAUTHORIZED, ModelRequest, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.llm.backends.codex.conftest import needs_codex, runtime
 
@@ -113,6 +113,23 @@ def test_a_login_renewed_in_the_middle_is_written_back(session: OfflineSession, 
     session.server.play([UNAUTHORIZED, UNAUTHORIZED, says("ok")])
     assert text(session, project) == "ok"
     assert json.loads(auth_file(session).read_bytes())["tokens"]["refresh_token"] == NEW_REFRESH_TOKEN
+
+
+def test_a_login_that_another_process_renewed_is_used(session: OfflineSession, project: Path) -> None:
+    """The token of this call is rejected, and the user's file has another one by then."""
+    renewed = {**chatgpt_login(), "last_refresh": "2026-11-30T00:00:00Z"}
+    renewed["tokens"] = {**renewed["tokens"], "refresh_token": "rt_of_another_process"}
+
+    def answer(request: ModelRequest) -> Any:
+        if request.number > 8:
+            return says("ok")
+        auth_file(session).write_text(json.dumps(renewed))
+        return UNAUTHORIZED
+
+    session.server.answers.pop("/oauth/token")
+    session.server.play(answer)
+    assert text(session, project) == "ok"
+    assert json.loads(auth_file(session).read_bytes()) == renewed
 
 
 def test_a_schema_that_cannot_be_enforced_is_part_of_the_instructions(session: OfflineSession, project: Path) -> None:

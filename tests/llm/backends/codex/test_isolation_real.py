@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.llm.backends.codex import home
+from ktx_cli.llm.backends.codex import home, rehearsal
 from ktx_cli.llm.backends.codex.binary import FOLDER_PREFIX, KEPT
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.routing import RoutedRuntime
@@ -372,24 +372,34 @@ MUTATIONS: dict[str, tuple[str, str]] = {
     ),
     "another provider": ('model_provider = "{provider}"', 'model_provider = "openai"'),
     "instructions": ("[history]", "[history]"),
+    "the description of the model": ("model_catalog_json = {models}\n", ""),
+    "questions to the user": ("experimental_request_user_input = {{ enabled = false }}", ""),
 }
+REHEARSED = ("the description of the model", "questions to the user")
+"""Mutations that give the model a tool: no process reports them, so only the rehearsal can find them."""
 
 
 @pytest.mark.requirement("R31")
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "a feature" else pytest.mark.slow) for name in MUTATIONS]
+    "name",
+    [pytest.param(name, marks=() if name in ("a feature", *REHEARSED) else pytest.mark.slow) for name in MUTATIONS],
 )
 def test_without_a_setting_the_run_is_refused(
     name: str, session: OfflineSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a setting failed, the process reports it, and the call ends in an isolation error."""
+    monkeypatch.setattr(rehearsal, "_CHECKED", set())
+    if name not in REHEARSED:
+        monkeypatch.setattr("ktx_cli.llm.backends.codex.backend.rehearse", not_at_all)
     before, after = MUTATIONS[name]
     template = home._SETTINGS.replace("[skills.bundled]\nenabled", "[skills.bundled]\n\nenabled")
     assert before in template
     written, features = template.replace(before, after), home.settings
     monkeypatch.setattr(home, "_SETTINGS", written)
     if name in ("a feature", "a hook", "skills"):
-        monkeypatch.setattr(home, "settings", lambda folder, on: features(folder, set(on) - {"hooks", "skill_search"}))
+        monkeypatch.setattr(
+            home, "settings", lambda folder, on, *url: features(folder, set(on) - {"hooks", "skill_search"}, *url)
+        )
     prepared = home.prepare_home
 
     def with_instructions(folder: Path, *args: Any, **options: Any) -> Path:
@@ -407,6 +417,12 @@ def test_without_a_setting_the_run_is_refused(
     with pytest.raises(LlmError) as caught:
         asyncio.run(go())
     assert caught.value.code == "isolation", caught.value
+    if name in REHEARSED:
+        assert session.server.requests == [], "not even the account was asked for"
+
+
+async def not_at_all(*args: Any) -> None:
+    """Rehearse nothing."""
 
 
 def private_mounts() -> str | None:
