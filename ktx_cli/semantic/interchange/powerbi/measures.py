@@ -5,7 +5,9 @@ A part of a formula with conditions or periods of its own becomes an internal me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlglot import Dialect
@@ -33,6 +35,7 @@ class Measures:
         self._known: dict[str, Known | str] = {}
         """Name in Power BI -> the imported measure, or the reason why it was not imported."""
         self._open: list[str] = []
+        self._shelves: dict[str, _Shelf] = {}
 
     def add_all(self) -> None:
         """Import all measures."""
@@ -81,7 +84,7 @@ class Measures:
             "visibility": "internal" if measure.hidden else None,
             "format": format_of(measure.format),
         }
-        entry = _Entry(self._world, translation, measure.name)
+        entry = _Entry(self._world, translation, measure.name, self._shelf)
         name = entry.add(formula, home, drafts.filled(shown))
         target = f"{home.draft.name}.{name}"
         for note in translation.notes:
@@ -89,12 +92,39 @@ class Measures:
         self._world.report.kept(what, measure.place, target)
         return Known(home, name, formula)
 
+    def _shelf(self, draft: drafts.SourceDraft) -> _Shelf:
+        """Return the measures of a source, including those of other models."""
+        if draft.name not in self._shelves:
+            self._shelves[draft.name] = _Shelf()
+            for entry in draft.measures.values():
+                self._shelves[draft.name].add(entry)
+        return self._shelves[draft.name]
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The measures of a source: their names in lower case, and definition -> name."""
+
+    names: set[str] = field(default_factory=set)
+    known: dict[str, str] = field(default_factory=dict)
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        self.names.add(str(entry["name"]).casefold())
+        self.known.setdefault(_definition(entry), str(entry["name"]))
+
+
+def _definition(entry: Mapping[str, Any]) -> str:
+    """Return what a measure computes and how it is shown, as text."""
+    return json.dumps({key: value for key, value in entry.items() if key not in _WORDS}, sort_keys=True)
+
 
 class _Entry:
     """Writes one measure and the internal measures that it needs. `title`: its name in Power BI."""
 
-    def __init__(self, world: World, translation: Translation, title: str) -> None:
-        self._world, self._translation, self._title = world, translation, title
+    def __init__(
+        self, world: World, translation: Translation, title: str, shelf: Callable[[drafts.SourceDraft], _Shelf]
+    ) -> None:
+        self._world, self._translation, self._title, self._shelf = world, translation, title, shelf
         self._added: list[tuple[Entity, dict[str, Any]]] = []
 
     def add(self, formula: Formula, home: Entity, shown: Mapping[str, Any]) -> str:
@@ -107,17 +137,21 @@ class _Entry:
         name = self._place(home, slug(self._title), {"expr": expr, **keys, **shown})
         for entity, entry in self._added:
             entity.draft.measures[entry["name"]] = entry
+            self._shelf(entity.draft).add(entry)
         return name
 
     def _place(self, home: Entity, name: str, entry: dict[str, Any]) -> str:
         """Return the name of an equal measure that the source already has, or add the measure with a free name."""
-        own = [each for entity, each in self._added if entity is home]
-        for known in (*home.draft.measures.values(), *own):
-            if all(known.get(key) == entry.get(key) for key in (known.keys() | entry.keys()) - _WORDS):
-                return str(known["name"])
-        draft = home.draft
+        own, draft, shelf = _Shelf(), home.draft, self._shelf(home.draft)
+        for entity, each in self._added:
+            if entity is home:
+                own.add(each)
+        definition = _definition(entry)
+        same = shelf.known.get(definition) or own.known.get(definition)
+        if same is not None:
+            return same
         columns = {each.casefold() for each in (*draft.columns, *(draft.base.columns if draft.base else ()))}
-        taken = columns | {each.casefold() for each in draft.measures} | {each["name"].casefold() for each in own}
+        taken = columns | shelf.names | own.names
         stem = f"{name}_measure" if name in columns else name
         free, number = stem, 2
         while free in taken:
