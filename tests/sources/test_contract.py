@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import zipfile
@@ -163,7 +164,8 @@ class TestTableau(SourceContract):
         files = {"orders.tds": orders, "books/more.twb": tableau.workbook()}
         changed = {"orders.tds": orders.replace("Revenue", "Turnover")}
         case = folder_case(tmp_path / "books", settings, files, changed)
-        return replace(case, secrets=("robin-the-owner",))
+        damage = functools.partial(put, tmp_path / "books", {"orders.tds": orders[: len(orders) // 2]})
+        return replace(case, secrets=("robin-the-owner",), damage=damage)
 
 
 class TestDocuments(SourceContract):

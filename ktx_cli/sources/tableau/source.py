@@ -158,7 +158,8 @@ def _documents(snapshot: Snapshot, context: FetchContext) -> Snapshot:
         except ConfigError as error:
             known = context.previous.get(path)
             before = context.raw.find(path, known) if known else None
-            skipped.append(Skipped(path, f"{error.message}; ktx keeps its previous copy" if before else error.message))
+            reason = str(error.details.get("reason", error.message))
+            skipped.append(Skipped(path, f"{reason}; ktx keeps its previous copy" if before else reason))
             if before is not None:
                 files[path] = before
     fetched = sum(context.previous.get(path) != file.sha256 for path, file in files.items())

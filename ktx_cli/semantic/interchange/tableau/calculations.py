@@ -19,6 +19,7 @@ from ktx_cli.semantic.interchange.tableau.translation import translated
 from ktx_cli.semantic.interchange.tableau.values import AGGREGATE, CONSTANT, ROW, Value, alike, grouped, together
 from ktx_cli.semantic.interchange.tableau.workbook import PARAMETERS, ROWS, Bin, Column, Parameter, Selection
 
+_SHADOWED: Final = "a column of the source has this name"
 _TEMPLATE: Final = "ktx_tableau_parameter_"
 _WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 
@@ -31,6 +32,7 @@ class Placed:
     """
 
     node: Node
+    tree: exp.Expr
     text: str
     plain: str
     measures: tuple[str, ...]
@@ -278,6 +280,13 @@ class Calculations:
         if not entry.get("per"):
             drafts.checked(draft, placed.plain, aggregate=True, measures=placed.measures)
         name, number = str(entry["name"]), 2
+        if column is None and (same := _same_measure(draft, placed.text)):
+            return same
+        if column is not None and draft.find(name) is not None:
+            name = f"total_{name}" if isinstance(placed.tree, exp.Sum) else f"{name}_measure"
+            target = f"{draft.name}.{name}"
+            self._report.approximated(f"the name of {self.what(column)}", _SHADOWED, column.place, target)
+            entry["name"] = name
         while name in draft.measures and not _is_same(draft.measures[name], entry):
             name, number = f"{entry['name']}_{number}", number + 1
         if name != entry["name"] and column is not None:
@@ -291,6 +300,9 @@ class Calculations:
         sql = exp.Count(this=exp.Distinct(expressions=[value.sql])) if function == "countd" else None
         sql = sql or getattr(exp, function.capitalize())(this=value.sql)
         placed = self._placed(Value(sql, "real", AGGREGATE))
+        same = _same_measure(placed.node.draft, placed.text)
+        if same:
+            return f"{placed.node.draft.name}.{same}"
         name = slug(f"{_WORDS[function]} {column.title}")
         entry = self._measure_entry(
             replace_title(column, f"{_WORDS[function].capitalize()} {column.title}"), name, placed.text
@@ -331,7 +343,7 @@ class Calculations:
 
         text = tree.transform(put).sql(self.dialect)
         self._declare_parameters(host.draft, text)
-        return Placed(host, self._templated(text), self._templated(text, defaults=True), tuple(measures))
+        return Placed(host, tree, self._templated(text), self._templated(text, defaults=True), tuple(measures))
 
     def _of_measure(self, column: exp.Column, host: Node) -> exp.Column:
         key = column.table.removeprefix(MEASURE)
@@ -421,7 +433,7 @@ class Calculations:
 
     def what(self, column: Column) -> str:
         """Return how reports name a field."""
-        word = {"group": "group", "bin": "bins"}.get(column.kind, "calculated field")
+        word = {"group": "group", "bin": "bins", "column": "field"}.get(column.kind, "calculated field")
         return f"{word} `{column.title}` of `{self._source.title}`"
 
     def shown(self, column: Column) -> str:
@@ -472,6 +484,12 @@ def _require_two_levels(tree: exp.Expr) -> None:
     is_plain = all(of_measures) and not keys_in(tree)
     if not is_plain or any(each.table and id(each) not in inside for each in tree.find_all(exp.Column)):
         raise UnresolvedError("it combines an INCLUDE expression with other aggregates")
+
+
+def _same_measure(draft: drafts.SourceDraft, text: str) -> str:
+    """Return the name of a measure with the same expression, or an empty string."""
+    several = (each for each in draft.measures.values() if each["expr"] == text and not each.get("per"))
+    return str(next(several, {}).get("name", ""))
 
 
 def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -69,7 +69,9 @@ class Element:
 def parse_document(text: str, path: str) -> Element:
     """Return the root element. Raises `ConfigError` for a document that is not XML, or may not be read."""
     if len(text) > MAX_CHARACTERS:
-        raise ConfigError(f"{path} has more than {MAX_CHARACTERS:,} characters", hint="remove unused data sources")
+        why = f"has more than {MAX_CHARACTERS:,} characters"
+        details = {"path": path, "line": 1, "reason": f"it {why}"}
+        raise ConfigError(f"{path} {why}", hint="remove unused data sources", details=details)
     builder = _Builder(path)
     try:
         builder.parser.Parse(text.lstrip("\ufeff").encode("utf-8", "surrogatepass"), True)
@@ -82,7 +84,7 @@ def _refused(path: str, line: int, why: str) -> ConfigError:
     return ConfigError(
         f"{path}:{line}: the Tableau file cannot be read: {why}",
         hint="save it again with Tableau",
-        details={"path": path, "line": line},
+        details={"path": path, "line": line, "reason": why},
     )
 
 

@@ -12,6 +12,7 @@ from ktx_cli.semantic.interchange.tableau.calculations import DEFAULT_AGGREGATES
 from ktx_cli.semantic.interchange.tableau.formula import Field
 from ktx_cli.semantic.interchange.tableau.levels import ORIGIN
 from ktx_cli.semantic.interchange.tableau.tables import TABLEAU_UNKNOWN, TYPES, Shared, Tables
+from ktx_cli.semantic.interchange.tableau.values import ROW
 from ktx_cli.semantic.interchange.tableau.workbook import (
     FILE_DATA,
     NOT_PUBLISHED,
@@ -79,6 +80,8 @@ class _DataSource:
         self._types()
         for column in source.columns.values():
             self._column(column) if column.kind == "column" else self._calculated(column)
+        for column in source.columns.values():
+            self._total(column)
         for selection in source.sets.values():
             set_name = f"set `{selection.name}` of `{source.title}`"
             with self._report.dropping(set_name, selection.place):
@@ -115,9 +118,6 @@ class _DataSource:
                 draft.visibility = None
             if column.has_aliases:
                 self._report.dropped(f"aliases of {what}", DISPLAY, column.place)
-            function = column.aggregation.lower()
-            if column.role == "measure" and function in DEFAULT_AGGREGATES and column.datatype in ("integer", "real"):
-                target = self._fields.add_measure_of(column, function, value)
             self._report.kept(what, column.place, target)
 
     def _calculated(self, column: Column) -> None:
@@ -127,15 +127,20 @@ class _DataSource:
             why = f"{found}. Formula: {shown}" if shown and found not in (TABLEAU_UNKNOWN, FILE_DATA) else found
             self._report.dropped(self._fields.what(column), why, column.place)
             return
+
+    def _total(self, column: Column) -> None:
+        """Add the measure that aggregates a numeric field as Tableau does by default."""
         function = column.aggregation.lower()
-        is_measure = column.role == "measure" and found.level == 1 and found.type in ("integer", "real")
-        if is_measure and function in DEFAULT_AGGREGATES:
-            try:
-                target = self._fields.add_measure_of(column, function, found)
-            except KtxError as error:
-                self._report.dropped(f"total of {self._fields.what(column)}", error.message, column.place)
-                return
-            self._report.kept(f"total of {self._fields.what(column)}", column.place, target)
+        if column.role != "measure" or function not in DEFAULT_AGGREGATES or column.datatype not in ("integer", "real"):
+            return
+        try:
+            value = self._fields.field(Field((column.name,)))
+        except KtxError:  # reported with the field
+            return
+        what = f"default aggregation of {self._fields.what(column)}"
+        if value.level == ROW:
+            with self._report.dropping(what, column.place):
+                self._report.kept(what, column.place, self._fields.add_measure_of(column, function, value))
 
     def _filters(self) -> None:
         """Add segments for the filters of a data source, which Tableau applies to every query."""

@@ -57,7 +57,9 @@ def document_in(path: str, content: bytes) -> bytes:
 
 def _refused(path: str, why: str) -> ConfigError:
     return ConfigError(
-        f"{path} cannot be read: {why}", hint="export it again with Tableau", details={"path": path, "line": 1}
+        f"{path} cannot be read: {why}",
+        hint="export it again with Tableau",
+        details={"path": path, "line": 1, "reason": why},
     )
 
 
