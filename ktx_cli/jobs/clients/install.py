@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -277,16 +278,27 @@ def _install_skills(edits: _Edits, recorded: Install, outcome: ClientOutcome) ->
     """Write the skills that are missing or older; return all ktx skills."""
     ours = dict(recorded.skills)
     known = {path: sha for install in edits.manifest.installs for path, sha in install.skills.items()}
+    managed = _managed_skills(edits.where, outcome.scope)
     for path, content in skill_files(CLIENTS[outcome.target].places[outcome.scope], edits.where).items():
         key, current = written(path, edits.where.project), edits.staging.read(path)
         if current is not None and current != content and digest(current) != known.get(key):
             hint = Hint("move it away, then install again: {}", Command(path, program="rm"))
             outcome.left.append(Left(str(path), "it differs from what ktx wrote", hint))
             continue
+        if current == content and key not in known and path.parent.name in managed:
+            continue
         if current != content:
             edits.staging.write(path, content)
         ours[key] = digest(content)
     return ours
+
+
+def _managed_skills(where: Where, scope: Scope) -> set[str]:
+    """Return the names of the skills that `npx skills` has installed, according to its lock file."""
+    path = where.root / "skills-lock.json" if scope is Scope.PROJECT else where.home / ".agents" / ".skill-lock.json"
+    with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):  # not a lock file
+        return set(json.loads(path.read_bytes()).get("skills", {}))
+    return set()
 
 
 def _finished(edits: _Edits, outcomes: Sequence[ClientOutcome]) -> InstallReport:

@@ -122,8 +122,11 @@ def _look_at_skills(state: ClientState, install: Install | None, where: Where, s
         return
     for path, content in skill_files(CLIENTS[state.target].places[state.scope], where).items():
         key, current = written(path, where.project), staging.read(path)
-        if key not in install.skills or current is None:
-            state.say(CHANGED, f"{path} is missing" if current is None else f"{path} does not belong to ktx")
+        if current is None:
+            state.say(CHANGED, f"{path} is missing")
+        elif key not in install.skills:
+            if current != content:
+                state.say(CHANGED, f"{path} does not belong to ktx")
         elif digest(current) != install.skills[key]:
             state.say(CHANGED, f"{path} was edited")
         elif current != content:

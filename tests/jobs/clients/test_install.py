@@ -16,8 +16,9 @@ from ktx_cli.core.errors import ConfigError, KtxError, NotReadyError, StorageErr
 from ktx_cli.jobs.clients import staging
 from ktx_cli.jobs.clients.install import scope_of
 from ktx_cli.jobs.clients.json_edit import parse
+from ktx_cli.jobs.clients.listing import list_clients
 from ktx_cli.jobs.clients.manifest import Address, attributes_in, is_ktx, load_manifest, words_of
-from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, installed_program
+from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, installed_program, skill_files
 from ktx_cli.project.layout import Layout
 from tests.jobs.clients.conftest import World
 
@@ -475,6 +476,28 @@ def test_an_older_skill_of_ktx_is_replaced(world: World, monkeypatch: pytest.Mon
     assert world.install(Target.CLAUDE_CODE).error is None
     place = CLIENTS[Target.CLAUDE_CODE].places[Scope.PROJECT]
     assert skill.read_bytes() == skills.skill_files(place, world.where())[skill]
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_skills_of_another_manager_stay(world: World, write: Write, scope: Scope) -> None:
+    """`npx skills add` installs the same skills from ktx's repository, and records them in its lock file."""
+    place = CLIENTS[Target.CLAUDE_CODE].places[scope]
+    (admin, content), *_ = [each for each in skill_files(place, world.where()).items() if "admin" in str(each[0])]
+    write(admin, content)
+    lock = world.project() / "skills-lock.json" if scope is Scope.PROJECT else world.home / ".agents/.skill-lock.json"
+    write(lock, json.dumps({"version": 1, "skills": {"ktx-admin": {"source": "owner/repo"}}}))
+    before = world.everything()
+    assert world.install(Target.CLAUDE_CODE, scope=scope).error is None
+    states = {(each.target, each.scope): each for each in list_clients(world.where())}
+    assert (states[Target.CLAUDE_CODE, scope].state, states[Target.CLAUDE_CODE, scope].reasons) == ("installed", [])
+    assert world.install(Target.CLAUDE_CODE, scope=scope).error is None
+    assert world.uninstall().error is None
+    assert world.everything() == before
+    for broken in ("{", "[]", '{"skills": 1}'):
+        lock.write_text(broken)
+        assert world.install(Target.CLAUDE_CODE, scope=scope).error is None
+        world.uninstall()
+        write(admin, content)
 
 
 def test_a_colleagues_clone(world: World) -> None:
