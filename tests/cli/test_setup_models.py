@@ -125,3 +125,14 @@ def test_without_the_package_of_openai(ktx: Run, backend: str, monkeypatch: pyte
     assert answer.code == 2
     assert f"error: the backend `{backend}` requires the package openai" in answer.err
     assert "hint: pip install 'ktx-cli[openai]'" in answer.err
+
+
+def test_doctor_finds_the_missing_package_of_openai(ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = "{backend: openai-compatible, openai_compatible: {base_url: 'http://127.0.0.1:9/v1'}}"
+    (work / "ktx.yaml").write_text(f"llm: {{provider: {provider}, models: {{default: m}}}}\n")
+    assert ktx("doctor", "--only", "llm").code == 0
+    monkeypatch.setitem(sys.modules, "openai", None)
+    answer = ktx("doctor", "--only", "llm")
+    assert answer.code != 0
+    assert "the backend `openai-compatible` requires the package openai" in " ".join(answer.out.split())
+    assert "pip install 'ktx-cli[openai]'" in answer.out
