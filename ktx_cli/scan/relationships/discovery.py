@@ -874,5 +874,6 @@ def _key_name(key: Sequence[ColumnFacts]) -> str:
 
 
 def _share(check: Check) -> str:
-    """Return the percentage of rows with a parent, never rounded up to all of them: `99.9%`."""
-    return f"{(check.rows - check.missing) * 1000 // check.rows / 10:g}%"
+    """Return the percentage of rows with a parent; not 100% unless all have one: `99.9%`."""
+    share = round((check.rows - check.missing) * 100 / check.rows, 1)
+    return f"{min(share, 99.9) if check.missing else 100:g}%"

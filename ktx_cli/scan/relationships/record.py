@@ -70,11 +70,11 @@ DOUBT_TEXTS: Final[Mapping[Doubt, str]] = {
     Doubt.NO_PARENT_ROWS: "the referenced table is empty, so no row has a match yet",
     Doubt.DATE_KEY: "a calendar contains every date, and the column that this date would refer to is not the most "
     "likely key of its table",
-    Doubt.FEW_VALUES: "the name gives no indication, and one or two values match many keys; a score of at least "
-    f"{SURE_PROBABILITY:g} would be enough all the same",
-    Doubt.LINEAGE: "the lineage of the dbt project speaks against it",
+    Doubt.FEW_VALUES: "the name gives no indication, and one or two values match many keys; ktx would accept the join "
+    f"from a score of {SURE_PROBABILITY:g} on",
+    Doubt.LINEAGE: "the lineage of the dbt project contradicts it",
     Doubt.OWN_NUMBER: "the column looks like the ID of its own table, and a few small numbers match almost any key, so "
-    f"the match proves nothing; a score of at least {SURE_PROBABILITY:g} would be enough all the same",
+    f"the match proves nothing; ktx would accept the join from a score of {SURE_PROBABILITY:g} on",
 }
 """Doubt -> why it needs review, in words."""
 

@@ -311,7 +311,7 @@ def test_few_rows_without_a_parent_are_counted_in_the_reason(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *orders(f"CASE WHEN n % 33 THEN {TO_CUSTOMER} ELSE 7000 + n END", 330)))
     assert found.accepted == {ORDER}
     relationship = found.inferred(ORDER)
-    assert relationship.reason == "Column name matches the key; 96.9% of rows have a match in `customers.customer_id`."
+    assert relationship.reason == "Column name matches the key; 97% of rows have a match in `customers.customer_id`."
     assert relationship.check is not None
     assert (relationship.check.rows, relationship.check.missing, relationship.check.exact) == (330, 10, True)
 
