@@ -157,7 +157,7 @@ def no_model_but_scripted_ones() -> Iterator[None]:
         connect(self, address)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in (*dropped_names(os.environ), *KEPT, "CLAUDE_CONFIG_DIR"):
+        for name in (*dropped_names(os.environ), *KEPT, "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
             patch.delenv(name, raising=False)
         for name in ("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "ALL_PROXY", "all_proxy"):
             patch.setenv(name, DEAD_PROXY)

@@ -107,11 +107,14 @@ def codex_offline(
 
 
 def _environment(home: Path, port: int, authority: Path) -> dict[str, str]:
+    proxy = f"http://127.0.0.1:{port}"
     environ = {
         "HOME": str(home),
+        "CODEX_HOME": str(home / ".codex"),
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
-        "HTTPS_PROXY": f"http://127.0.0.1:{port}",
+        "HTTPS_PROXY": proxy,
+        "https_proxy": proxy,
         "SSL_CERT_FILE": str(authority),
     }
     binary = codex_binary()

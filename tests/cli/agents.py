@@ -17,13 +17,13 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.testing.claude_session import offline_session
-from ktx_cli.testing.codex_session import codex_offline
+from ktx_cli.testing.codex_session import codex_binary, codex_offline
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
 
 KTX = str(Path(sys.executable).with_name("ktx"))
 MANIFEST = "raw-sources/docs/files/manifest.yaml"
-BACKENDS = ("anthropic", "claude-code", "claude-cli")
+BACKENDS = ("anthropic", "claude-code", "claude-cli", *(("codex",) if codex_binary() else ()))
 LONG = "Orders count when they are paid. " * 700
 """So long that each file is a unit of its own."""
 
@@ -31,7 +31,7 @@ LONG = "Orders count when they are paid. " * 700
 def backends(*here: str) -> list[Any]:
     """Return all backends as the cases of a test; `make test` has those named, the others are slow.
 
-    What backends have in common is proved by tests/llm; each start of Claude Code costs seconds of a processor.
+    What backends have in common is proved by tests/llm; each start of a local session costs a processor up to seconds.
     """
     return [each if each in here else pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS]
 

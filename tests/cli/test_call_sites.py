@@ -23,7 +23,6 @@ import pytest
 import ktx_cli
 from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.project.layout import Layout
-from ktx_cli.testing.codex_session import codex_binary
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, entered, git
 from tests.cli.company_agents import LIGHT, MARKS, NET_REVENUE, CompanyAgents, write_till
@@ -39,8 +38,7 @@ ASKING = {
 """The methods of the port that ask a model."""
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
-SESSIONS = (*BACKENDS, *(("codex",) if codex_binary() else ()))
-ASKED = (BACKENDS[:1], pytest.param(SESSIONS, marks=pytest.mark.slow))
+ASKED = (BACKENDS[:1], pytest.param(BACKENDS, marks=pytest.mark.slow))
 """An ingest of the company starts a local session a dozen times, or for every turn."""
 SAMPLE = ("ktx eval", "probe", "ktx llm ask", "ktx llm ask --schema")
 """A call site of each method."""

@@ -32,8 +32,11 @@ HALF: Final = {
 """Topic -> what of the poison a page may have, and what people are told of it: both together are refused."""
 
 
-TOPICS: Final = {"anthropic": ("calm", "refunds", "stock"), "claude-code": ("refunds",), "claude-cli": ("refunds",)}
-"""The documents there are: a process of Claude Code costs a second."""
+TOPICS: Final = {
+    "anthropic": ("calm", "refunds", "stock"),
+    **dict.fromkeys(("claude-code", "claude-cli", "codex"), ("refunds",)),
+}
+"""The documents there are: a process of a local session costs up to a second."""
 
 
 def poisoned(company: Path, configure: Run, backend: str) -> Path:

@@ -22,7 +22,7 @@ from ktx_cli.llm.backends.claude_code import AUTH_MESSAGE
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Failure, ModelRequest, Reply, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import backends
+from tests.cli.agents import backends, entered
 from tests.cli.company_agents import definition_questions
 from tests.worlds.forks import shared
 
@@ -622,16 +622,17 @@ def test_a_shard_with_local_edits_holds_back_the_texts_of_its_tables(
 
 @pytest.mark.parametrize("backend", backends("anthropic"))
 def test_an_interrupt_ends_the_questions(
-    ktx: Run, library: Path, configure: Run, model_server: ModelServer, session: OfflineSession, backend: str
+    ktx: Run, library: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     configure(backend)
     model_server.play(lambda request: Turn(forever=True) if shown(request) else says("ok"))
-    process = shared().piped(("scan", "--json"), folder=library, environ=os.environ)
-    while not any(shown(request) for request in model_server.model_calls):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    with entered(backend, model_server, monkeypatch):
+        process = shared().piped(("scan", "--json"), folder=library, environ=os.environ)
+        while not any(shown(request) for request in model_server.model_calls):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert json.loads(out)["error"]["code"] == "cancelled"
     assert not (library / "raw-sources").exists()
