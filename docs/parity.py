@@ -24,7 +24,8 @@ TOP = """\
 
 # Backend parity
 
-A server on loopback plays scripted conversations in the API of each backend: Messages, Responses, Chat Completions.
+A server on loopback plays scripted conversations in the API of each backend: Messages (also in AWS
+event streams), Responses, Chat Completions.
 Each conversation runs on every backend through its real client: the `anthropic` and `openai` SDKs, the claude-agent-sdk
 with its bundled `claude`, `claude --print`, and `codex app-server`.
 `tests/llm/test_parity.py` asserts every value below on every backend. `ktx_cli/testing/runtime_cases.py` contains the

@@ -150,6 +150,7 @@ BLOCK_FROM: Final = 3
 """Entries from which a mapping is written line by line."""
 
 _API_MODELS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-4-5"}
+_BEDROCK_MODELS: Final = {"default": "global.anthropic.claude-sonnet-4-6"}
 _CODEX_MODELS: Final = {"default": "gpt-6.1-sol", "triage": "gpt-6-luna"}
 _OPENAI_MODELS: Final = {"default": "gpt-6.2-sol", "triage": "gpt-6-luna"}
 
@@ -180,6 +181,7 @@ def llm_blocks() -> dict[str, str]:
         "codex": _llm("codex", {}, _CODEX_MODELS),
         "anthropic": _llm("anthropic", {"api_key": "env:ANTHROPIC_API_KEY"}, _API_MODELS),
         "vertex": _llm("vertex", {"project": "my-project", "location": "europe-west1"}, _API_MODELS),
+        "bedrock": _llm("bedrock", {"region": "us-east-1", "profile": "my-profile"}, _BEDROCK_MODELS),
         "gateway": _llm(
             "gateway",
             {"base_url": "https://gateway.example.com", "api_key": "env:GATEWAY_API_KEY", "auth": "bearer"},

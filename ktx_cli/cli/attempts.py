@@ -164,6 +164,10 @@ MODEL_FLAGS: Final = {
     "llm.provider.openai.base_url": "--llm-base-url",
     "llm.provider.openai_compatible.base_url": "--llm-base-url",
     "llm.provider.openai_compatible.api": "--llm-api",
+    "llm.provider.bedrock.api_key": "--llm-api-key",
+    "llm.provider.bedrock.base_url": "--llm-base-url",
+    "llm.provider.bedrock.region": "--llm-location",
+    "llm.provider.bedrock.profile": "--llm-profile",
     "llm.provider.vertex.location": "--llm-location",
     "llm.provider.vertex.project": "--llm-project",
 }

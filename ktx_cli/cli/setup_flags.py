@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses import ConnectionTest
 
 
-BACKENDS: Final = "none, anthropic, vertex, gateway, openai, openai-compatible, claude-code, claude-cli or codex"
+BACKENDS: Final = (
+    "none, anthropic, vertex, bedrock, gateway, openai, openai-compatible, claude-code, claude-cli or codex"
+)
 LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
 BUILD, HOW = "Build and agents", "Run"
 
@@ -42,6 +44,7 @@ PROVIDER_FLAGS: Final = {
     "--llm-base-url": "base_url",
     "--llm-location": "location",
     "--llm-project": "project",
+    "--llm-profile": "profile",
     "--llm-auth": "auth",
     "--llm-api": "api",
 }
@@ -67,8 +70,9 @@ _OPTIONS: Final[dict[str, Any]] = {
     "llm_base_url": _text("--llm-base-url", "Base URL of the API. Required for openai-compatible.", LLM),
     "llm_auth": _text("--llm-auth", "How to send the key to a gateway or a server: key or bearer.", LLM),
     "llm_api": _text("--llm-api", "API of an openai-compatible server: chat or responses. Defaults to chat.", LLM),
-    "llm_location": _text("--llm-location", "Region of the vertex backend.", LLM),
+    "llm_location": _text("--llm-location", "Region of the vertex or bedrock backend.", LLM),
     "llm_project": _text("--llm-project", "Google Cloud project of the vertex backend.", LLM),
+    "llm_profile": _text("--llm-profile", "AWS profile of the bedrock backend.", LLM),
     "descriptions": _text("--descriptions", "How to describe tables: none, deterministic or llm.", LLM),
     "embeddings": _text(
         "--embeddings", "Embedding backend: none, model2vec, sentence-transformers or openai.", EMBEDDINGS

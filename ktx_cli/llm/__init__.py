@@ -8,6 +8,7 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.llm.agent_loop import OBJECT_ATTEMPTS, REPAIR_PROMPT, CallSpec, StoredStep, taken_by
+    from ktx_cli.llm.backends.anthropic_api import VERCEL_URL
     from ktx_cli.llm.backends.anthropic_api.backend import missing_google_auth
     from ktx_cli.llm.backends.claude.binary import claude_host, find_claude, secret_names
     from ktx_cli.llm.backends.claude.launcher import dropped_names

@@ -139,6 +139,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "codex": f"{_BACKENDS}.codex:CODEX",
     "anthropic": f"{_BACKENDS}.anthropic_api:ANTHROPIC",
     "vertex": f"{_BACKENDS}.anthropic_api:VERTEX",
+    "bedrock": f"{_BACKENDS}.anthropic_api:BEDROCK",
     "gateway": f"{_BACKENDS}.anthropic_api:GATEWAY",
     "openai": f"{_BACKENDS}.openai_api:OPENAI",
     "openai-compatible": f"{_BACKENDS}.openai_api:OPENAI_COMPATIBLE",

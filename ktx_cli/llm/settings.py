@@ -220,11 +220,12 @@ def secret_references(config: KtxConfig, backend: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
-    """The location of a backend's API. `base_url`: None for the provider's own."""
+    """The location of a backend's API. `base_url`: None for the provider's own. `profile`: in the files of AWS."""
 
     base_url: str | None
     location: str = ""
     project: str | None = None
+    profile: str | None = None
 
 
 def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> ApiAddress:
@@ -239,11 +240,17 @@ def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, enviro
         if not value:
             return None
         found = resolve_plain(value, project_dir=project_dir, environ=environ, where=where).strip()
+        if key == "profile":
+            return found or None
         return _address(found, backend, where) if key == "base_url" else _name(found, where)
 
     if backend == "vertex" and vertex is not None:
         location, project = resolved("location", vertex.location) or "", resolved("project", vertex.project)
         return ApiAddress(resolved("base_url", vertex.base_url), location, project)
+    if backend == "bedrock":
+        bedrock = provider.bedrock
+        location, profile = resolved("region", bedrock.region) or "", resolved("profile", bedrock.profile)
+        return ApiAddress(resolved("base_url", bedrock.base_url), location, profile=profile)
     direct = {
         "anthropic": provider.anthropic.base_url,
         "gateway": provider.gateway.base_url,
@@ -282,8 +289,10 @@ def _address(found: str, backend: str, where: str) -> str:
 
 def _name(found: str, where: str) -> str:
     if not _NAME.fullmatch(found):
-        example = "europe-west1" if where.endswith("location") else "PROJECT"
-        message = f"`{where}` is `{one_line(found, 60)}`, which is not a valid Google Cloud name"
+        examples = {"location": "europe-west1", "region": "us-east-1"}
+        example = examples.get(where.rpartition(".")[2], "PROJECT")
+        kind = "AWS region" if where.endswith("region") else "Google Cloud name"
+        message = f"`{where}` is `{one_line(found, 60)}`, which is not a valid {kind}"
         raise ConfigError(message, hint=Command("config", "set", where, example))
     return found
 

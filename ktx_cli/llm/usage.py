@@ -270,7 +270,7 @@ _CLAUDE: Final[Mapping[str, Tiers]] = {
 PRICES: Final[Mapping[str, Tiers]] = {**_CLAUDE, **_OPENAI}
 """Price by model id, without its date."""
 
-_SUFFIX: Final = re.compile(r"(?:-0)?(?:-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2})?(?:-v\d+)?(?:\[1m\])?")
+_SUFFIX: Final = re.compile(r"(?:-0)?(?:-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2})?(?:-v\d+(?::\d+)?)?(?:\[1m\])?")
 
 
 def price_of(model: str) -> Tiers | None:

@@ -12,6 +12,7 @@ import re
 from typing import Any, Protocol
 
 from ktx_cli.testing.model_script import Failure, ModelRequest, stream_events
+from ktx_cli.testing.wire_bedrock import BedrockWire
 from ktx_cli.testing.wire_chat import ChatWire
 from ktx_cli.testing.wire_responses import ResponsesWire
 
@@ -72,7 +73,7 @@ def server_sent(events: list[tuple[str, dict[str, Any]]], *, named: bool = True)
     return "".join(lines).encode()
 
 
-WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire())
+WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire(), BedrockWire())
 """The protocols of a `ModelServer`; the first that serves a path reads and answers its requests."""
 
 

@@ -33,6 +33,8 @@ anthropic: {{api_key: sk-made-up, base_url: '{url}'}}
 gateway: {{api_key: made-up, base_url: '{url}'}}
 openai: {{api_key: sk-made-up, base_url: '{url}/v1'}}
 openai_compatible: {{api_key: made-up, base_url: '{url}/v1'}}
+bedrock:
+  {{region: eu-central-1, access_key_id: AKIAMADEUP, secret_access_key: made-up, base_url: '{url}'}}
 vertex: {{project: shelf, location: europe-west1, access_token: made-up, base_url: '{url}/v1'}}
 """
 MODEL = "claude-sonnet-5-5"
@@ -65,7 +67,9 @@ def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
 
 def subject_model(backend: str) -> str:
     """Return the model that a subject is configured with."""
-    return OPENAI_MODEL if kind_of(backend).executor_type in OPENAI_MODELS else MODEL
+    kind = kind_of(backend)
+    suggested = kind.models.get("default") if kind.client == "requests" else None
+    return suggested or (OPENAI_MODEL if kind.executor_type in OPENAI_MODELS else MODEL)
 
 
 def _package(backend: str) -> str:

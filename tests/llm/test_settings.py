@@ -23,6 +23,7 @@ FULL = config(
     anthropic=KEY,
     gateway={**KEY, "base_url": "http://localhost:1"},
     vertex={"location": "europe-west1", "access_token": "env:TOKEN"},
+    bedrock={"region": "us-east-1"},
     openai=KEY,
     openai_compatible={"base_url": "http://localhost:1"},
 )
@@ -34,6 +35,7 @@ FULL = config(
         ("anthropic", {}, "anthropic.api_key", "env:ANTHROPIC_API_KEY"),
         ("gateway", {}, "gateway.api_key", "env:GATEWAY_API_KEY"),
         ("vertex", {}, "vertex.location", "europe-west1"),
+        ("bedrock", {}, "bedrock.region", "us-east-1"),
         ("openai", {}, "openai.api_key", "env:OPENAI_API_KEY"),
         ("openai-compatible", {}, "openai_compatible.base_url", "http://127.0.0.1:11434/v1"),
     ],

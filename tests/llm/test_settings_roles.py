@@ -42,6 +42,8 @@ def config(backend: str, **models: str) -> KtxConfig:
         ("gateway:anthropic/claude-x", "claude-code", "gateway:anthropic/claude-x"),
         ("codex:gpt-6-luna", "claude-code", "codex:gpt-6-luna"),
         ("codex:8b", "gateway", "codex:8b"),
+        ("global.anthropic.claude-x-v1:0", "bedrock", "bedrock:global.anthropic.claude-x-v1:0"),
+        ("bedrock:arn:aws:bedrock:x", "anthropic", "bedrock:arn:aws:bedrock:x"),
         ("qwen3:8b", "openai-compatible", "openai-compatible:qwen3:8b"),
         ("openai:gpt-6.2-sol", "claude-code", "openai:gpt-6.2-sol"),
         ("openai-compatible:qwen3:8b", "openai", "openai-compatible:qwen3:8b"),

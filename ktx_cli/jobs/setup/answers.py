@@ -112,7 +112,7 @@ class Answers:
         return replace(self, **others)
 
 
-MODEL_KEYS: Final = ("api_key", "base_url", "location", "project", "auth")
+MODEL_KEYS: Final = ("api_key", "base_url", "location", "project", "profile", "auth", "api")
 """The provider fields that setup sets."""
 
 

@@ -68,7 +68,9 @@ class _Llm(_Form):
     base_url: str | None = None
     location: str | None = None
     project: str | None = None
+    profile: str | None = None
     auth: str | None = None
+    api: str | None = None
     descriptions: str | None = None
 
 

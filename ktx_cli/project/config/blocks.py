@@ -9,13 +9,22 @@ from pydantic import PlainValidator, WithJsonSchema, model_validator
 from ktx_cli.project.config.base import REQUIRED, Block, setting, wrong
 
 Backend = Literal[
-    "none", "anthropic", "vertex", "gateway", "openai", "openai-compatible", "claude-code", "claude-cli", "codex"
+    "none",
+    "anthropic",
+    "vertex",
+    "bedrock",
+    "gateway",
+    "openai",
+    "openai-compatible",
+    "claude-code",
+    "claude-cli",
+    "codex",
 ]
 CacheTtl = Literal["5m", "1h"]
 EffortLevel = Literal["low", "medium", "high"]
 
 SUPPORTED_BACKENDS: Final = (
-    *("anthropic", "vertex", "gateway", "openai", "openai-compatible"),
+    *("anthropic", "vertex", "bedrock", "gateway", "openai", "openai-compatible"),
     *("claude-code", "claude-cli", "codex"),
 )
 """The backends that run models."""
@@ -23,6 +32,7 @@ SUPPORTED_BACKENDS: Final = (
 REQUIRED_SETTINGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "anthropic": (("anthropic.api_key", "env:ANTHROPIC_API_KEY"),),
     "vertex": (("vertex.location", "europe-west1"),),
+    "bedrock": (("bedrock.region", "us-east-1"),),
     "gateway": (("gateway.api_key", "env:GATEWAY_API_KEY"),),
     "openai": (("openai.api_key", "env:OPENAI_API_KEY"),),
     "openai-compatible": (("openai_compatible.base_url", "http://127.0.0.1:11434/v1"),),
@@ -74,6 +84,31 @@ class VertexProvider(Block):
         example="env:VERTEX_ACCESS_TOKEN",
     )
     base_url: str | None = setting(None, "API base URL. Defaults to Google's.", example="https://vertex.example.com/v1")
+
+
+class BedrockProvider(Block):
+    """Claude on Amazon Bedrock. Without a key or a profile, ktx uses the AWS credentials of this machine."""
+
+    region: str | None = setting(None, "AWS region.", example="us-east-1")
+    api_key: str | None = setting(
+        None,
+        "Amazon Bedrock API key, which replaces the access key.",
+        secret=True,
+        example="env:AWS_BEARER_TOKEN_BEDROCK",
+    )
+    access_key_id: str | None = setting(None, "ID of an AWS access key.", secret=True, example="env:AWS_ACCESS_KEY_ID")
+    secret_access_key: str | None = setting(
+        None, "Secret of the AWS access key.", secret=True, example="env:AWS_SECRET_ACCESS_KEY"
+    )
+    session_token: str | None = setting(
+        None, "Session token, for a temporary access key.", secret=True, example="env:AWS_SESSION_TOKEN"
+    )
+    profile: str | None = setting(
+        None, "Profile in the AWS configuration files, instead of a key.", example="my-profile"
+    )
+    base_url: str | None = setting(
+        None, "API base URL. Defaults to Amazon's for the region.", example="https://bedrock.example.com"
+    )
 
 
 class OpenAiProvider(Block):
@@ -138,6 +173,7 @@ class Provider(Block):
     backend: Backend = setting("none", "Where models run. `none`: ktx works without a model.", example="claude-code")
     anthropic: AnthropicProvider = setting(AnthropicProvider, "Settings for the backend `anthropic`.")
     vertex: VertexProvider | None = setting(None, "Settings for the backend `vertex`.")
+    bedrock: BedrockProvider = setting(BedrockProvider, "Settings for the backend `bedrock`.")
     gateway: GatewayProvider = setting(GatewayProvider, "Settings for the backend `gateway`.")
     openai: OpenAiProvider = setting(OpenAiProvider, "Settings for the backend `openai`.")
     openai_compatible: OpenAiCompatibleProvider = setting(

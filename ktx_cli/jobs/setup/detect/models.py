@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ktx_cli.core import Command, ConfigError, KtxError, NotReadyError, Placeholder, monotonic, one_line, shell_words
 from ktx_cli.llm import (
+    VERCEL_URL,
     BackendKind,
     backend_kinds,
     kind_of,
@@ -189,8 +190,10 @@ async def _model_offers(config: KtxConfig, project_dir: Path, environ: Mapping[s
         *filter(None, sessions),
         *_anthropic(environ, project_dir),
         *_vertex(environ),
+        *_bedrock(environ, project_dir),
         *_openai_api(environ, project_dir),
     ]
+    offers += _vercel(environ, project_dir)
     offers += [] if named is None else [_of_environment(named, listening, environ, project_dir)]
     offers += [] if compatible is None else [_compatible(compatible, environ, project_dir)]
     return offers + [_on_this_machine(at, found, environ) for at, found in zip(local, answers, strict=True) if found]
@@ -246,6 +249,35 @@ def _vertex(environ: Mapping[str, str]) -> Iterable[ModelOffer]:
     label = "Claude on Google Vertex AI" + (f" ({one_line(place, 100)})" if place else "")
     settings = {"location": found.location, "project": found.project}
     return (ModelOffer("vertex", label, {key: value for key, value in settings.items() if value}, found.problem),)
+
+
+def _bedrock(environ: Mapping[str, str], project_dir: Path) -> Iterable[ModelOffer]:
+    """Yield Amazon Bedrock if a variable names credentials or a profile of AWS; files of AWS may be for anything."""
+    key = _set(environ, "AWS_BEARER_TOKEN_BEDROCK")
+    access = _set(environ, "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "CLAUDE_CODE_USE_BEDROCK")
+    if key is None and access is None:
+        return
+    region = _set(environ, "AWS_REGION", "AWS_DEFAULT_REGION")
+    settings = {"location": environ[region].strip()} if region else {}
+    if key is not None:
+        settings |= {"api_key": f"env:{key}", "profile": ""}
+    elif access == "AWS_PROFILE":
+        settings |= {"profile": environ[access].strip()}
+    elif access == "AWS_ACCESS_KEY_ID":
+        settings |= {"profile": ""}
+    origin = f"the key in {key}" if key else f"the AWS credentials of {access}"
+    origin = "this machine's AWS credentials" if access == "CLAUDE_CODE_USE_BEDROCK" and not key else origin
+    problem = missing_client("bedrock") or _unsendable("bedrock", settings, environ, project_dir)
+    yield ModelOffer("bedrock", f"Claude on Amazon Bedrock, with {origin}", settings, problem)
+
+
+def _vercel(environ: Mapping[str, str], project_dir: Path) -> list[ModelOffer]:
+    key = _set(environ, "AI_GATEWAY_API_KEY")
+    if key is None:
+        return []
+    settings = {"base_url": VERCEL_URL, "api_key": f"env:{key}"}
+    problem = _unsendable("gateway", settings, environ, project_dir)
+    return [ModelOffer("gateway", f"the Vercel AI Gateway, with the key in {key}", settings, problem)]
 
 
 def _openai_api(environ: Mapping[str, str], project_dir: Path) -> Iterable[ModelOffer]:

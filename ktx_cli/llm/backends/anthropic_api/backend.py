@@ -1,4 +1,4 @@
-"""The `anthropic`, `vertex` and `gateway` backends: Messages API turns in ktx's own agent loop."""
+"""The `anthropic`, `vertex`, `bedrock` and `gateway` backends: Messages API turns in ktx's own agent loop."""
 
 from __future__ import annotations
 
@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, Hint, KtxError
 from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
+from ktx_cli.llm.backends.anthropic_api import VERCEL_URL
+from ktx_cli.llm.backends.anthropic_api.bedrock import (
+    bedrock_account,
+    bedrock_client,
+    bedrock_cost,
+    bedrock_error,
+    is_missing,
+    no_credentials,
+)
 from ktx_cli.llm.backends.anthropic_api.messages import StreamedMessage, read_answer, request_body
 from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal, header_number, retry_after
+from ktx_cli.llm.registry import missing_client
 from ktx_cli.llm.settings import ApiAddress, missing_setting, resolved_keys, resolved_place
 from ktx_cli.llm.types import Cost
 from ktx_cli.llm.usage import cost_of
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Outcome, Repair, Retried, TurnEnd
     from ktx_cli.llm.routing import Shared
 
+    Client = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex | anthropic.AsyncAnthropicBedrock
 
 _ENDS: Final[Mapping[str | None, TurnEnd]] = {
     "end_turn": "end", "stop_sequence": "end", "tool_use": "tools", "pause_turn": "pause",
@@ -91,6 +102,9 @@ class AnthropicBackend:
     async def account(self) -> str:
         """Return where the credentials come from; only the probe's turn proves that a key works."""
         provider = self._config.llm.provider
+        signature = getattr(self._client, "own_signature", None)
+        if signature is not None:
+            return await bedrock_account(signature, CallNames(backend=self.name, model="", role="default"))
         if self.name == "vertex":
             return "Google credentials" if not (provider.vertex and provider.vertex.access_token) else "access token"
         return "API key" if self.name == "anthropic" else f"gateway {provider.gateway.auth}"
@@ -118,6 +132,8 @@ def make(name: str, shared: Shared) -> Backend:
 
 
 def _cost(answer: StreamedMessage, spec: CallSpec) -> Cost:
+    if spec.backend == "bedrock":
+        return bedrock_cost(spec.model, answer.as_usage(), answer.long_writes)
     return cost_of(spec.backend, answer.model or spec.model, answer.as_usage(), long_writes=answer.long_writes)
 
 
@@ -159,6 +175,8 @@ def translate(error: Exception, *, backend: str, model: str, role: str) -> LlmEr
     detail = f"{type(error).__name__}: {error}"
     if isinstance(error, anthropic.APIStatusError):
         return _of_status(error, names, detail)
+    if backend == "bedrock" and is_missing(error):
+        return no_credentials(error, names)
     code = "execution"
     if isinstance(error, anthropic.APIConnectionError | json.JSONDecodeError) or _is_of(error, "httpx2"):
         code = "connection"
@@ -177,6 +195,10 @@ def _of_status(error: Any, names: CallNames, detail: str) -> LlmError:
     status: int = error.status_code
     words = str(error).lower()
     facts: dict[str, Any] = {**names, "detail": detail}
+    if names["backend"] == "bedrock":
+        found = bedrock_error(error, facts if status < 400 else {**facts, "status": status})
+        if found is not None:
+            return found
     if status < 400:  # an error event in the middle of a stream
         return llm_error(_BY_TYPE.get(_type(error), "execution"), **facts)
     facts["status"] = status
@@ -223,23 +245,18 @@ def rate_signal(headers: Mapping[str, str]) -> RateSignal:
 
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
-VERCEL_URL: Final = "https://ai-gateway.vercel.sh"
-"""The Vercel AI Gateway, which implements the Messages API for the models of many providers."""
-
 TIMEOUT_SECONDS: Final = 600.0
 CONNECT_SECONDS: Final = 10.0
 GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
-def make_client(
-    backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
-) -> anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex:
-    """Return the client of a backend; raises `ConfigError` or `SecretError` for missing settings.
+def make_client(backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> Client:
+    """Return the client of a backend; raises `ConfigError` or `SecretError` for missing settings or packages.
 
     The SDK reads URLs, tokens, projects and headers from the environment unless they are given: all are given here, and
     the header variables it would add are removed again. Its own spans are off: ktx writes one per call.
     """
-    problem = missing_setting(config, backend)
+    problem = missing_setting(config, backend) or missing_client(backend)
     if problem is not None:
         raise problem
     load_sdk()
@@ -250,6 +267,9 @@ def make_client(
     if backend == "vertex":
         project = place.project or environ.get("GOOGLE_CLOUD_PROJECT")
         return _vertex(replace(place, project=project), secret or None)
+    if backend == "bedrock":
+        keys = {where.rpartition(".")[2]: value for where, value in secrets.items()}
+        return bedrock_client(keys, place, _client_options())
     if backend == "gateway":
         headers = {"authorization": f"Bearer {secret}"} if provider.gateway.auth == "bearer" else {"x-api-key": secret}
         return _direct(secret, place.base_url or VERCEL_URL, headers)
@@ -304,7 +324,7 @@ def _client_options() -> dict[str, Any]:
     return {"max_retries": 0, "timeout": timeout, "open_telemetry": False}
 
 
-async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex) -> None:
+async def complete(client: Client) -> None:
     """Set the machine's Google credentials' project on a Vertex client that has none, because the SDK checks too late.
 
     Raises `ConfigError` if they have no project.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.llm.agent_loop import CallSpec, Conversation, Entry, ModelTurn, ToolCall
+from ktx_cli.llm.backends.anthropic_api import version_of
 from ktx_cli.llm.schemas import ANSWER_TOOL, is_lossless
 from ktx_cli.llm.settings import Part, ttl
 from ktx_cli.llm.tools import RuntimeTool
@@ -43,9 +44,14 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
         body["output_config"] = {**body.get("output_config", {}), "effort": spec.effort}
         if "tool_choice" not in body:  # a model that must call a tool cannot think first
             body["thinking"] = {"type": "adaptive"}
+    if spec.backend == "bedrock":
+        body["extra_body"] = {"anthropic_version": API_VERSION}
     made: dict[str, Any] = encodable(body)
     return made
 
+
+API_VERSION: Final = "bedrock-2023-05-31"
+"""The version of the API that every Claude model on Bedrock accepts; the SDK would send a newer one."""
 
 MOST_MARKS: Final = 4
 """Maximum number of cache marks that the API accepts per request."""
@@ -77,6 +83,12 @@ def _mark(body: dict[str, Any], spec: CallSpec, caching: PromptCaching) -> None:
         blocks[number] = marks.on(blocks[number], part)
 
 
+def is_newer_on_bedrock(model: str) -> bool:
+    """Return whether a model supports schemas for answers, and caches of an hour, on Bedrock: Claude from 4.5 on."""
+    version = version_of(model)
+    return version is not None and version >= (4, 5)
+
+
 class _Marks:
     """Puts cache marks on blocks, for models that support them, in the API's order: tools, system, history.
 
@@ -87,7 +99,7 @@ class _Marks:
         self._caching = caching
         self._backend = spec.backend
         self._known = _CLAUDE.search(spec.model.lower()) is not None
-        self._short = False
+        self._short = spec.backend == "bedrock" and not is_newer_on_bedrock(spec.model)
 
     def lifetime(self, part: Part) -> str | None:
         return ttl(self._caching, part, backend=self._backend) if self._known else None
@@ -97,7 +109,10 @@ class _Marks:
         if lifetime is None:
             return block
         self._short = self._short or lifetime == "5m"
-        return {**block, "cache_control": {"type": "ephemeral", "ttl": "5m" if self._short else lifetime}}
+        mark = {"type": "ephemeral", "ttl": "5m" if self._short else lifetime}
+        if self._backend == "bedrock" and self._short:
+            del mark["ttl"]  # older models there do not accept it
+        return {**block, "cache_control": mark}
 
 
 def _message(entry: Entry) -> dict[str, Any]:
@@ -126,7 +141,8 @@ def _tool(tool: RuntimeTool) -> dict[str, Any]:
 
 def _ask_for_object(body: dict[str, Any], spec: CallSpec) -> None:
     schema = dict(spec.schema or {})
-    if spec.backend != "gateway" and is_lossless(schema):
+    has_format = spec.backend != "gateway" and (spec.backend != "bedrock" or is_newer_on_bedrock(spec.model))
+    if has_format and is_lossless(schema):
         body["output_config"] = {"format": {"type": "json_schema", "schema": strict_schema(schema)}}
         return
     body["tools"] = [{"name": ANSWER_TOOL, "description": "Give the answer.", "input_schema": schema}]

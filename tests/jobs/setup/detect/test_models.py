@@ -169,6 +169,23 @@ GATEWAY = "https://gateway.example.com/anthropic"
             {"base_url": "https://openrouter.ai/api/v1", "api_key": "env:OPENAI_API_KEY"},
         ),
         ({"OPENAI_BASE_URL": "http://10.0.0.1:8000"}, "openai-compatible", {"base_url": "http://10.0.0.1:8000"}),
+        (
+            {"AI_GATEWAY_API_KEY": KEY},
+            "gateway",
+            {"base_url": "https://ai-gateway.vercel.sh", "api_key": "env:AI_GATEWAY_API_KEY"},
+        ),
+        (
+            {"AWS_BEARER_TOKEN_BEDROCK": KEY, "AWS_REGION": "us-west-2", "AWS_PROFILE": "work"},
+            "bedrock",
+            {"location": "us-west-2", "api_key": "env:AWS_BEARER_TOKEN_BEDROCK", "profile": ""},
+        ),
+        (
+            {"AWS_ACCESS_KEY_ID": KEY, "AWS_DEFAULT_REGION": "us-west-2"},
+            "bedrock",
+            {"location": "us-west-2", "profile": ""},
+        ),
+        ({"AWS_PROFILE": "work"}, "bedrock", {"profile": "work"}),
+        ({"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_REGION": "eu-west-1"}, "bedrock", {"location": "eu-west-1"}),
         ({"CLOUD_ML_REGION": "europe-west1"}, "vertex", {"location": "europe-west1"}),
         ({"ANTHROPIC_VERTEX_PROJECT_ID": "one", "GOOGLE_CLOUD_PROJECT": "two"}, "vertex", {"project": "one"}),
     ],
@@ -192,6 +209,7 @@ def test_what_the_environment_has(
         {"ANTHROPIC_BASE_URL": "no address", "ANTHROPIC_API_KEY": KEY},
         {"ANTHROPIC_BASE_URL": "http://[", "ANTHROPIC_API_KEY": KEY},
         {"GOOGLE_CLOUD_PROJECT": "of something else"},
+        {"AWS_REGION": "us-east-1"},
         {"HOME": "/nowhere", "GCLOUD_PROJECT": "of something else"},
     ],
 )
