@@ -97,8 +97,10 @@ def install(wanted: Wanted, where: Where) -> InstallReport:
             message = "--install-dir selects the folder of project files, but --scope user writes to your own settings"
             raise UsageError(message, hint="omit one of them")
         if not where.install_dir.is_dir():
-            message = f"{where.install_dir} is not a folder"
-            raise UsageError(message, hint=Command("-p", where.install_dir, program="mkdir"))
+            is_file = where.install_dir.exists()
+            message = f"{where.install_dir} {'is not a folder' if is_file else 'does not exist'}"
+            hint = Command("-p", where.install_dir, program="mkdir")
+            raise UsageError(message, hint="pass the folder in which the agent works" if is_file else hint)
     edits, wanted_scope = _Edits(where, wanted), Scope.PROJECT if where.install_dir is not None else wanted.scope
     outcomes = [_install_one(edits, target, scope_of(target, wanted_scope)) for target in dict.fromkeys(wanted.targets)]
     return _finished(edits, outcomes)

@@ -143,7 +143,10 @@ def test_what_it_needs(world: World, app: Path) -> None:
         put(world, app, Target.CLAUDE_CODE, scope=Scope.USER)
     with pytest.raises(UsageError, match="is not a folder") as caught:
         put(world, app / "main.py", Target.CLAUDE_CODE)
-    assert caught.value.hint
+    assert caught.value.hint == "pass the folder in which the agent works"
+    with pytest.raises(UsageError, match="does not exist") as caught:
+        put(world, app / "new", Target.CLAUDE_CODE)
+    assert caught.value.hint == f"mkdir -p {app / 'new'}"
     with pytest.raises(UsageError) as caught:
         put(world, app, Target.WINDSURF)
     assert caught.value.hint == "use --scope user for windsurf"
