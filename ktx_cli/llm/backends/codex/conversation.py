@@ -7,6 +7,7 @@ requests. A turn that failed, for example because of a rate limit, is continued 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +23,9 @@ from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.types import ToolInvocation, Usage
 from ktx_cli.llm.usage import cost_of
+
+STALL_SECONDS: Final = 300.0
+"""How long the rest of an answer may take after one of its tool calls; Codex's own limit between parts of one."""
 
 FAILED: Final = "Error: "
 """What the result of a failed tool call begins with, because the Responses API has no field for it."""
@@ -113,7 +117,7 @@ class CodexConversation:
         items: list[dict[str, Any]] = []
         turn: ModelTurn | None = None
         while True:
-            message = await self.server.receive()
+            message = await self._receive(is_complete=turn is not None)
             method, params = message.get("method"), message.get("params") or {}
             if params.get("threadId", self._thread) != self._thread:
                 raise isolation_error("Codex started a conversation of its own")
@@ -135,7 +139,25 @@ class CodexConversation:
             elif method == "account/rateLimits/updated":
                 self._limits(params.get("rateLimits") or {})
             elif method == "turn/completed":
+                if items and (params.get("turn") or {}).get("status") != "completed":
+                    await self.server.kill()  # its history has a part of an answer, which another process does not get
                 return self._ended(params.get("turn") or {}, turn, spec)
+
+    async def _receive(self, *, is_complete: bool) -> Message:
+        """Return the next message; raises `LlmError` if the model's answer is not completed after its tool calls.
+
+        If the connection to the model drops behind a tool call, Codex waits for the result before it says so. The
+        process is then ended: the next turn gets the history in another one, and no tool has run.
+        """
+        if is_complete or not self._requested.keys() - self._results.keys():
+            return await self.server.receive()
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                return await self.server.receive()
+        except TimeoutError as error:
+            broken = self.server.broken("the connection to the model dropped in the middle of an answer")
+            await self.server.kill()
+            raise broken from error
 
     async def _asked(self, message: Message) -> None:
         """Answer a tool call if its result is known, else once the loop has run it."""

@@ -24,7 +24,7 @@ from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.testing.claude_session import OfflineSession
 from ktx_cli.testing.codex_session import NEW_REFRESH_TOKEN, chatgpt_login, codex_offline, key_login
-from ktx_cli.testing.model_script import UNAUTHORIZED, ModelRequest, calls, gives, says
+from ktx_cli.testing.model_script import UNAUTHORIZED, Cut, ModelRequest, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.llm.backends.codex.conftest import needs_codex, runtime
 
@@ -233,6 +233,34 @@ def test_a_loop_whose_process_ends_goes_on_in_another(session: OfflineSession, p
     assert (found.text, found.stop_reason, found.facts.steps) == ("done", "natural", 3)
     assert ran == ["a", "b"]
     assert [text for text, _ in session.server.model_calls[-1].tool_results()] == ["found b"]
+
+
+@pytest.mark.parametrize("share", [0.4, 0.8])
+def test_an_answer_that_is_cut_off_is_asked_for_again(
+    share: float, session: OfflineSession, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also behind a tool call, whose result Codex would wait for: no call of such an answer runs."""
+    monkeypatch.setattr("ktx_cli.llm.backends.codex.conversation.STALL_SECONDS", 0.3)
+    ran: list[str] = []
+
+    def look(query: Query) -> str:
+        ran.append(query.q)
+        return f"found {query.q}"
+
+    async def go() -> Any:
+        async with runtime(session, project, attempts=2) as made:
+            tools = [RuntimeTool("look", "Look up.", Query, look)]
+            return await made.run_agent_loop("hello", system="s", tools=tools, step_budget=4)
+
+    cut = Cut(calls(("look", {"q": "never"}), ("look", {"q": "neither"})), share=share)
+    session.server.play([calls(("look", {"q": "a"})), cut, calls(("look", {"q": "b"})), says("done")])
+    found = asyncio.run(go())
+    assert (found.text, found.stop_reason, found.facts.steps, found.facts.attempts) == ("done", "natural", 3, 2)
+    assert ran == ["a", "b"]
+    last = session.server.model_calls[-1]
+    assert "never" not in last.words
+    kinds = [item["type"] for item in last.sent["input"]]
+    assert kinds == ["message", "message", *["reasoning", "function_call", "function_call_output"] * 2]
 
 
 def test_a_process_that_ends_during_a_request(session: OfflineSession, project: Path) -> None:

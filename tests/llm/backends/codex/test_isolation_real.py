@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -130,10 +131,13 @@ def script_of(kind: str) -> list[Any]:
 
 def below(parent: int) -> Iterator[int]:
     """Yield the living processes below one."""
-    for task in Path(f"/proc/{parent}/task").glob("*/children"):
-        for word in task.read_text().split():
-            yield int(word)
-            yield from below(int(word))
+    words: list[str] = []
+    with contextlib.suppress(OSError):  # it has ended
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            words += task.read_text().split()
+    for word in words:
+        yield int(word)
+        yield from below(int(word))
 
 
 def codex_processes() -> list[int]:
@@ -168,7 +172,8 @@ def test_the_childs_real_environment_and_what_it_sends(
 
     async def watch() -> None:
         while not (session.server.model_calls and seen):
-            seen[:] = [environment_of(pid) for pid in codex_processes()]
+            with contextlib.suppress(OSError):
+                seen[:] = [environment_of(pid) for pid in codex_processes()]
             await asyncio.sleep(0.01)
         folders.extend(sorted(path.name for path in Path(one["HOME"]).iterdir()) for one in seen)
 
