@@ -31,6 +31,21 @@ semantic_model:
         primary_key: [tag_id]
 """,
     "exports/regions.csv": "code,name\nN,North\nS,South\n",
+    "Sales.SemanticModel/definition/tables/tags.tmdl": """table tags
+
+\tcolumn tag_id
+\t\tdataType: int64
+\t\tsourceColumn: tag_id
+
+\tpartition tags = m
+\t\tmode: import
+\t\tsource =
+\t\t\tlet
+\t\t\t\tSource = PostgreSQL.Database("host", "demo"),
+\t\t\t\tItem = Source{[Schema="shop",Item="tags"]}[Data]
+\t\t\tin
+\t\t\t\tItem
+""",
 }
 """Files that examples name."""
 
@@ -126,7 +141,7 @@ def test_an_example_runs(ktx: Run, demo_project: Path, work: Path, git: Git, exa
     git(work, "config", "user.name", "Ada")
     git(work, "config", "user.email", "ada@example.com")
     for name, text in FILES.items():
-        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text(text)
     answer = ktx(*words[1:])
     assert answer.code == CODES.get(example, 0), (answer.out, answer.err)

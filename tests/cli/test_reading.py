@@ -117,7 +117,8 @@ def test_doctor_is_well(ktx: Run, ingested: Path) -> None:
     levels = {f["check"]: f["level"] for f in answer.data["findings"]}
     assert levels["connection:warehouse"] == "ok"
     assert levels["git"] == "ok"
-    assert {name for name, level in levels.items() if level == "skip"} == {"claude", "embeddings", "history", "probe"}
+    skipped = {name for name, level in levels.items() if level == "skip"}
+    assert skipped == {"claude", "codex", "embeddings", "history", "probe"}
     assert set(levels.values()) == {"ok", "skip"}
 
 

@@ -95,7 +95,7 @@ def ask(
 def run(
     session: Session,
     request: Annotated[
-        Path | None, Argument(metavar="[FILE]", help="Request as JSON. Defaults to stdin.", show_default=False)
+        Path | None, Argument(metavar="FILE", help="Request as JSON. Defaults to stdin.", show_default=False)
     ] = None,
     privacy: Annotated[bool, Option("--privacy", help="Never return row values to the model.")] = False,
 ) -> Result:
