@@ -24,10 +24,10 @@ TOP = """\
 
 # Backend parity
 
-A server on loopback plays scripted conversations in the API of each backend: Messages (also in AWS
-event streams), Responses, Chat Completions.
-Each conversation runs on every backend through its real client: the `anthropic` and `openai` SDKs, the claude-agent-sdk
-with its bundled `claude`, `claude --print`, and `codex app-server`.
+A server on loopback plays scripted conversations in the API of each backend: Messages (also in AWS event streams),
+Responses, Chat Completions, Gemini. Each conversation runs on every backend through its real client: the SDKs
+`anthropic`, `openai` and `google-genai`, the claude-agent-sdk with its bundled `claude`, `claude --print`, and
+`codex app-server`.
 `tests/llm/test_parity.py` asserts every value below on every backend. `ktx_cli/testing/runtime_cases.py` contains the
 cases, which any backend can run. `make parity` runs them again, and prints the path and version of each program and the
 number of requests that the server received.

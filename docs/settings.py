@@ -152,6 +152,7 @@ BLOCK_FROM: Final = 3
 _API_MODELS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-4-5"}
 _BEDROCK_MODELS: Final = {"default": "global.anthropic.claude-sonnet-4-6"}
 _CODEX_MODELS: Final = {"default": "gpt-6.1-sol", "triage": "gpt-6-luna"}
+_GEMINI_MODELS: Final = {"default": "gemini-3.8-flash", "triage": "gemini-3.5-flash-lite"}
 _OPENAI_MODELS: Final = {"default": "gpt-6.2-sol", "triage": "gpt-6-luna"}
 
 _HEADER = """\
@@ -191,6 +192,7 @@ def llm_blocks() -> dict[str, str]:
         "openai-compatible": _llm(
             "openai-compatible", {"base_url": "http://127.0.0.1:11434/v1"}, {"default": "qwen3:8b"}
         ),
+        "gemini": _llm("gemini", {"api_key": "env:GEMINI_API_KEY"}, _GEMINI_MODELS),
         "none": _llm("none", {}, {}),
     }
 

@@ -164,6 +164,8 @@ MODEL_FLAGS: Final = {
     "llm.provider.openai.base_url": "--llm-base-url",
     "llm.provider.openai_compatible.base_url": "--llm-base-url",
     "llm.provider.openai_compatible.api": "--llm-api",
+    "llm.provider.gemini.api_key": "--llm-api-key",
+    "llm.provider.gemini.base_url": "--llm-base-url",
     "llm.provider.bedrock.api_key": "--llm-api-key",
     "llm.provider.bedrock.base_url": "--llm-base-url",
     "llm.provider.bedrock.region": "--llm-location",

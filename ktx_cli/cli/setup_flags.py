@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 BACKENDS: Final = (
-    "none, anthropic, vertex, bedrock, gateway, openai, openai-compatible, claude-code, claude-cli or codex"
+    "none, anthropic, vertex, bedrock, gateway, openai, openai-compatible, gemini, claude-code, claude-cli or codex"
 )
 LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
 BUILD, HOW = "Build and agents", "Run"

@@ -143,6 +143,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "gateway": f"{_BACKENDS}.anthropic_api:GATEWAY",
     "openai": f"{_BACKENDS}.openai_api:OPENAI",
     "openai-compatible": f"{_BACKENDS}.openai_api:OPENAI_COMPATIBLE",
+    "gemini": f"{_BACKENDS}.gemini_api:GEMINI",
 }
 """The backends, in the order in which setup offers them."""
 
@@ -166,10 +167,17 @@ def backend_kinds() -> Iterator[BackendKind]:
 def missing_client(backend: str) -> ConfigError | None:
     """Return the error for the missing package of a backend, None if it is installed or none is needed."""
     kind = kind_of(backend)
-    if not kind.module or find_spec(kind.module) is not None:
+    if not kind.module or _is_installed(kind.module):
         return None
-    message = f"the backend `{backend}` requires the package {kind.module}"
+    message = f"the backend `{backend}` requires the package {kind.module.replace('.', '-')}"
     return ConfigError(message, hint=Command("install", f"ktx-cli[{kind.package}]", program="pip"))
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that would contain it
+        return False
 
 
 def sessions() -> tuple[str, ...]:

@@ -256,6 +256,7 @@ def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, enviro
         "gateway": provider.gateway.base_url,
         "openai": provider.openai.base_url,
         "openai-compatible": provider.openai_compatible.base_url,
+        "gemini": provider.gemini.base_url,
     }
     return ApiAddress(resolved("base_url", direct.get(backend)))
 
@@ -274,7 +275,8 @@ def resolved_keys(config: KtxConfig, backend: str, *, project_dir: Path, environ
 def _address(found: str, backend: str, where: str) -> str:
     """Return the base URL of an API as the SDK expects it.
 
-    The one of Anthropic appends `/v1/messages` itself, except for Vertex; that of OpenAI only the name of the API.
+    The one of Anthropic appends `/v1/messages` itself, except for Vertex; that of Google also appends a version, and
+    that of OpenAI only the name of the API.
     """
     if not re.match(r"https?://[^/\s]+", found):
         shown = one_line(redact_url(found), 60)
@@ -284,7 +286,7 @@ def _address(found: str, backend: str, where: str) -> str:
     if backend.startswith("openai"):
         found = re.sub(r"/(?:chat/completions|responses)$", "", found)
         return found if re.match(r"https?://[^/]+/", found) else f"{found}/v1"
-    return found if backend == "vertex" else found.removesuffix("/v1")
+    return found if backend == "vertex" else re.sub(r"/v1(?:beta)?$", "", found)
 
 
 def _name(found: str, where: str) -> str:

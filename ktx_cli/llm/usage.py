@@ -267,7 +267,29 @@ _CLAUDE: Final[Mapping[str, Tiers]] = {
     for model in models.split()
 }
 
-PRICES: Final[Mapping[str, Tiers]] = {**_CLAUDE, **_OPENAI}
+GEMINI_PRICES_OF: Final = "2026-10-07"
+"""The day of the publication from which the prices of Gemini's models were taken: the paid tier of the Gemini API, text
+only. A read from the cache costs a tenth. The prices of `gemini-3.8-flash` hold until 2026-12-31.
+"""
+
+
+def _gemini(price: float, output: float, *, long: float | None = None, long_output: float = 0) -> Tiers:
+    """Return the price of a Gemini model; `long`: that of a request with more than 200,000 prompt tokens."""
+    short = Price(price, output, price / 10, price, price)
+    return Tiers(short) if long is None else Tiers(short, 200_000, Price(long, long_output, long / 10, long, long))
+
+
+_GEMINI: Final[Mapping[str, Tiers]] = {
+    "gemini-3.8-flash": _gemini(0.75, 3.75),
+    "gemini-3.5-flash": _gemini(1.5, 9),
+    "gemini-3.5-flash-lite": _gemini(0.3, 2.5),
+    "gemini-3.1-pro-preview": _gemini(2, 12, long=4, long_output=18),
+    "gemini-2.5-pro": _gemini(1.25, 10, long=2.5, long_output=15),
+    "gemini-2.5-flash": _gemini(0.3, 2.5),
+    "gemini-2.5-flash-lite": _gemini(0.1, 0.4),
+}
+
+PRICES: Final[Mapping[str, Tiers]] = {**_CLAUDE, **_OPENAI, **_GEMINI}
 """Price by model id, without its date."""
 
 _SUFFIX: Final = re.compile(r"(?:-0)?(?:-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2})?(?:-v\d+(?::\d+)?)?(?:\[1m\])?")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ktx_cli.testing.model_script import Failure, ModelRequest, stream_events
 from ktx_cli.testing.wire_bedrock import BedrockWire
 from ktx_cli.testing.wire_chat import ChatWire
+from ktx_cli.testing.wire_gemini import GeminiWire
 from ktx_cli.testing.wire_responses import ResponsesWire
 
 Body = dict[str, Any]
@@ -73,7 +74,7 @@ def server_sent(events: list[tuple[str, dict[str, Any]]], *, named: bool = True)
     return "".join(lines).encode()
 
 
-WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire(), BedrockWire())
+WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire(), BedrockWire(), GeminiWire())
 """The protocols of a `ModelServer`; the first that serves a path reads and answers its requests."""
 
 

@@ -45,10 +45,10 @@ from ktx_cli.llm import (
 from ktx_cli.testing.model_script import ANSWER_TOOL, PROTOCOL_TAG, STRUCTURED_TOOL, InOrder, ModelRequest, Reply, says
 from ktx_cli.testing.model_server import ModelServer
 
-Family = Literal["messages", "session", "print", "app_server"]
-"""How a backend reaches the model: its own requests, a Claude Code session, one `claude --print` per turn, or
+Family = Literal["messages", "session", "print", "app_server", "generate"]
+"""How a backend reaches the model: its own requests, a Claude Code session, one `claude --print` per turn,
 
-Codex's app server.
+Codex's app server, or the Gemini API.
 """
 
 Result = TextResult | ObjectResult[Any] | LoopResult

@@ -20,6 +20,7 @@ _BY_EXECUTOR: Mapping[str, Family] = {
     "messages": "messages",
     "responses": "messages",
     "completions": "messages",
+    "generate_content": "generate",
     "claude_sdk": "session",
     "claude_print": "print",
     "codex_app_server": "app_server",
@@ -31,6 +32,7 @@ PROVIDER = """
 backend: {backend}
 anthropic: {{api_key: sk-made-up, base_url: '{url}'}}
 gateway: {{api_key: made-up, base_url: '{url}'}}
+gemini: {{api_key: made-up, base_url: '{url}'}}
 openai: {{api_key: sk-made-up, base_url: '{url}/v1'}}
 openai_compatible: {{api_key: made-up, base_url: '{url}/v1'}}
 bedrock:
@@ -74,6 +76,8 @@ def subject_model(backend: str) -> str:
 
 def _package(backend: str) -> str:
     """Return the package through which a backend sends its own requests."""
+    if FAMILIES[backend] == "generate":
+        return "google-genai"
     return "openai" if kind_of(backend).executor_type in OPENAI_APIS else "anthropic"
 
 
@@ -114,7 +118,7 @@ def open_subject(backend: str, **settings: Any) -> Iterator[Subject]:
 
 def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the name, version, origin and path of the software that runs a backend."""
-    if FAMILIES[backend] == "messages":
+    if FAMILIES[backend] in ("messages", "generate"):
         package = _package(backend)
         place = importlib.metadata.distribution(package).locate_file(package)
         return f"{package} {importlib.metadata.version(package)} (installed package)", str(place)

@@ -16,7 +16,7 @@ import ktx_cli
 from ktx_cli.project.config.blocks import Backend
 
 ROOT = Path(ktx_cli.__file__).parent
-SDKS = frozenset({"anthropic", "claude_agent_sdk", "mcp", "openai", "boto3", "botocore"})
+SDKS = frozenset({"anthropic", "claude_agent_sdk", "mcp", "openai", "boto3", "botocore", "google.genai"})
 CLIENT_FILES = ("jobs/clients/", "cli/commands/agents.py")
 """Where names of agent clients stand, of which one is that of a backend too."""
 EMBEDDING_FILES = ("jobs/setup/detect/embeddings.py", "jobs/setup/plan.py", "jobs/setup/wizard/wizard.py")

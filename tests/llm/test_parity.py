@@ -193,6 +193,7 @@ def test_nothing_differs_without_a_reason() -> None:
         "repeated refusals",
         "answer cut at `max_tokens`, then continued",
         "answers repeatedly cut at `max_tokens`",
+        "usage with cached tokens",
         "units of usage in a loop",
     ]
     assert all(len(case.reason) > 40 for case in CASES if case.differs)

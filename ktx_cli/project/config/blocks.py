@@ -16,6 +16,7 @@ Backend = Literal[
     "gateway",
     "openai",
     "openai-compatible",
+    "gemini",
     "claude-code",
     "claude-cli",
     "codex",
@@ -24,7 +25,7 @@ CacheTtl = Literal["5m", "1h"]
 EffortLevel = Literal["low", "medium", "high"]
 
 SUPPORTED_BACKENDS: Final = (
-    *("anthropic", "vertex", "bedrock", "gateway", "openai", "openai-compatible"),
+    *("anthropic", "vertex", "bedrock", "gateway", "openai", "openai-compatible", "gemini"),
     *("claude-code", "claude-cli", "codex"),
 )
 """The backends that run models."""
@@ -36,6 +37,7 @@ REQUIRED_SETTINGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "gateway": (("gateway.api_key", "env:GATEWAY_API_KEY"),),
     "openai": (("openai.api_key", "env:OPENAI_API_KEY"),),
     "openai-compatible": (("openai_compatible.base_url", "http://127.0.0.1:11434/v1"),),
+    "gemini": (("gemini.api_key", "env:GEMINI_API_KEY"),),
 }
 """The settings of `llm.provider` that a backend requires, each with an example of its value."""
 
@@ -137,6 +139,15 @@ class OpenAiCompatibleProvider(Block):
     )
 
 
+class GeminiProvider(Block):
+    """Access to the Gemini API of Google."""
+
+    api_key: str | None = setting(None, "API key.", secret=True, example="env:GEMINI_API_KEY")
+    base_url: str | None = setting(
+        None, "API base URL. Defaults to Google's.", example="https://generativelanguage.googleapis.com"
+    )
+
+
 class ClaudeProvider(Block):
     """The local Claude Code binary, for the backends `claude-code` and `claude-cli`."""
 
@@ -179,6 +190,7 @@ class Provider(Block):
     openai_compatible: OpenAiCompatibleProvider = setting(
         OpenAiCompatibleProvider, "Settings for the backend `openai-compatible`."
     )
+    gemini: GeminiProvider = setting(GeminiProvider, "Settings for the backend `gemini`.")
     claude: ClaudeProvider = setting(ClaudeProvider, "Settings for the backends `claude-code` and `claude-cli`.")
     codex: CodexProvider = setting(CodexProvider, "Settings for the backend `codex`.")
 
@@ -246,8 +258,8 @@ class Llm(Block):
     )
     effort: Effort = setting(
         Effort,
-        "How much the models think before they answer. Claude models from 4.6, and the models of OpenAI from GPT-5 and "
-        "o1 on, support this; most others do not.",
+        "How much the models think before they answer. Claude models from 4.6, Gemini models from 2.5, and the models "
+        "of OpenAI from GPT-5 and o1 on, support this; most others do not.",
     )
     prompt_caching: PromptCaching = setting(PromptCaching, "Prompt caching by the provider.", alias="promptCaching")
 

@@ -192,6 +192,7 @@ async def _model_offers(config: KtxConfig, project_dir: Path, environ: Mapping[s
         *_vertex(environ),
         *_bedrock(environ, project_dir),
         *_openai_api(environ, project_dir),
+        *_gemini(environ, project_dir),
     ]
     offers += _vercel(environ, project_dir)
     offers += [] if named is None else [_of_environment(named, listening, environ, project_dir)]
@@ -287,6 +288,15 @@ def _openai_api(environ: Mapping[str, str], project_dir: Path) -> Iterable[Model
     settings = {"api_key": f"env:{key}"}
     problem = missing_client("openai") or _unsendable("openai", settings, environ, project_dir)
     return (ModelOffer("openai", f"the OpenAI API, with the key in {key}", settings, problem),)
+
+
+def _gemini(environ: Mapping[str, str], project_dir: Path) -> Iterable[ModelOffer]:
+    key = _set(environ, "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    if key is None:
+        return ()
+    settings = {"api_key": f"env:{key}"}
+    problem = missing_client("gemini") or _unsendable("gemini", settings, environ, project_dir)
+    return (ModelOffer("gemini", f"the Gemini API, with the key in {key}", settings, problem),)
 
 
 def _compatible(url: str, environ: Mapping[str, str], project_dir: Path) -> ModelOffer:

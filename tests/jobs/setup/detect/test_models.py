@@ -169,6 +169,8 @@ GATEWAY = "https://gateway.example.com/anthropic"
             {"base_url": "https://openrouter.ai/api/v1", "api_key": "env:OPENAI_API_KEY"},
         ),
         ({"OPENAI_BASE_URL": "http://10.0.0.1:8000"}, "openai-compatible", {"base_url": "http://10.0.0.1:8000"}),
+        ({"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": "x"}, "gemini", {"api_key": "env:GEMINI_API_KEY"}),
+        ({"GOOGLE_API_KEY": KEY}, "gemini", {"api_key": "env:GOOGLE_API_KEY"}),
         (
             {"AI_GATEWAY_API_KEY": KEY},
             "gateway",

@@ -1,0 +1,177 @@
+"""The backend `gemini`: turns in ktx's own agent loop, through the `google-genai` package."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import KtxError
+from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
+from ktx_cli.llm.backends.gemini_api.contents import (
+    MALFORMED,
+    StreamedAnswer,
+    read_answer,
+    request_config,
+    request_contents,
+    unique_calls,
+)
+from ktx_cli.llm.backends.gemini_api.failures import translate
+from ktx_cli.llm.errors import llm_error
+from ktx_cli.llm.registry import missing_client
+from ktx_cli.llm.settings import missing_setting, resolved_keys, resolved_place
+from ktx_cli.llm.types import Cost
+from ktx_cli.llm.usage import cost_of
+from ktx_cli.project import KtxConfig
+
+if TYPE_CHECKING:
+    from google.genai import Client
+
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Outcome, Repair, Retried
+    from ktx_cli.llm.routing import Shared
+
+GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
+API_VERSION: Final = "v1beta"
+"""The version of the API that has function calls with JSON Schema, and thinking levels."""
+
+TIMEOUT_SECONDS: Final = 600.0
+CONNECT_SECONDS: Final = 10.0
+MALFORMED_ATTEMPTS: Final = 3
+"""Maximum number of requests for one turn whose answers the API cannot read."""
+
+
+class GeminiBackend:
+    """Runs calls against the Gemini API."""
+
+    def __init__(
+        self,
+        name: str,
+        config: KtxConfig,
+        *,
+        project_dir: Path,
+        environ: Mapping[str, str],
+        retried: Retried,
+        repair: Repair,
+    ) -> None:
+        self.name = name
+        self._client, self._base_url = make_client(name, config, project_dir=project_dir, environ=environ)
+        self._retried = retried
+        self._repair = repair
+
+    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
+        """Run one call."""
+        repair = self._repair if spec.role != "repair" else None
+        return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
+
+    async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
+        """Ask for the next turn, again if the API could not read a call of the model and returned nothing of it."""
+        for _ in range(MALFORMED_ATTEMPTS):
+            answer = StreamedAnswer()
+            await self._ask(spec, conversation, answer, record)
+            if answer.ended not in MALFORMED:
+                return self._turn(spec, conversation, answer, record)
+            record.unit(answer.answer_id, answer.usage, _cost(answer, spec))
+        message = f"the model `{spec.model}` called a tool in a form that cannot be read, {MALFORMED_ATTEMPTS} times"
+        raise llm_error("execution", **spec.names, message=message)
+
+    async def account(self) -> str:
+        """Return where the credentials come from; only the probe's turn proves that a key works."""
+        return "API key"
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the SDK version and the URL."""
+        return {"google-genai": importlib.metadata.version("google-genai"), "base_url": self._base_url}
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aio.aclose()
+        self._client.close()
+
+    async def _ask(
+        self, spec: CallSpec, conversation: Conversation, answer: StreamedAnswer, record: CallRecord
+    ) -> None:
+        on_text: Callable[[str], None] = record.text_delta if spec.kind in ("text", "loop") else _drop
+        try:
+            stream: Any = await self._client.aio.models.generate_content_stream(
+                model=spec.model,
+                contents=list(request_contents(conversation)),
+                config=request_config(spec, conversation),
+            )
+            async with contextlib.aclosing(stream) as chunks:
+                await read_answer(chunks, answer, on_text)
+        except KtxError:
+            raise
+        except Exception as error:
+            raise translate(error, spec.names) from error
+        finally:
+            if answer.answer_id and answer.ended is None:
+                record.unit(answer.answer_id, answer.usage, _cost(answer, spec), complete=False)
+
+    def _turn(
+        self, spec: CallSpec, conversation: Conversation, answer: StreamedAnswer, record: CallRecord
+    ) -> ModelTurn:
+        if answer.ended is None:
+            raise llm_error("connection", **spec.names, message="the model's answer was cut off")
+        cost = _cost(answer, spec)
+        if answer.end is None:
+            record.unit(answer.answer_id, answer.usage, cost)
+            message = f"the answer from the model `{spec.model}` ended with `{answer.ended}`, which is not supported"
+            raise llm_error("execution", **spec.names, message=message)
+        calls = unique_calls(answer.calls, conversation) if answer.end == "tools" else []
+        facts = (answer.usage, cost, answer.answer_id, answer.model)
+        return ModelTurn(answer.text, tuple(calls), answer.end, *facts, raw=answer.echo())
+
+
+def make(name: str, shared: Shared) -> Backend:
+    """Return the backend of a project."""
+    return GeminiBackend(
+        name,
+        shared.config,
+        project_dir=shared.project_dir,
+        environ=shared.environ,
+        retried=shared.retried,
+        repair=shared.repair,
+    )
+
+
+def _cost(answer: StreamedAnswer, spec: CallSpec) -> Cost:
+    return cost_of(spec.backend, answer.model or spec.model, answer.usage)
+
+
+def _drop(delta: str) -> None:
+    """Keep the text of object calls and probes out of the stream."""
+
+
+def make_client(
+    backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
+) -> tuple[Client, str]:
+    """Return the client of a backend, and the URL that it uses.
+
+    Raises `ConfigError` or `SecretError` for missing settings or a missing package.
+
+    The SDK reads keys, URLs, the version of the API and the switch to Vertex AI from the environment unless they are
+    given: all are given here. It has its own HTTP clients, with certificates of the environment, unless both are given.
+    """
+    problem = missing_setting(config, backend) or missing_client(backend)
+    if problem is not None:
+        raise problem
+    logging.getLogger("google_genai").setLevel(logging.ERROR)  # it warns about keys that are not used
+    import httpx2
+    from google.genai import Client, types
+
+    key = next(iter(resolved_keys(config, backend, project_dir=project_dir, environ=environ).values()), "")
+    place = resolved_place(config, backend, project_dir=project_dir, environ=environ)
+    base_url = place.base_url or GEMINI_URL
+    context = httpx2.create_ssl_context()
+    timeout = httpx2.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS)
+    options = types.HttpOptions(
+        base_url=base_url,
+        api_version=API_VERSION,
+        retry_options=types.HttpRetryOptions(attempts=1),
+        httpx_client=httpx2.Client(verify=context, timeout=timeout),
+        httpx_async_client=httpx2.AsyncClient(verify=context, timeout=timeout),
+    )
+    return Client(vertexai=False, api_key=key, http_options=options), base_url
