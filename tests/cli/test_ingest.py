@@ -313,7 +313,7 @@ def test_a_connection_that_lacks_a_setting_says_so(ktx: Run, project: Path) -> N
     assert "connection `lake` does not set `database`" in both.envelope["error"]["message"]
 
 
-@pytest.mark.parametrize(("backend", "code", "hint"), [("codex", 2, "claude-code"), ("anthropic", 2, "llm.models")])
+@pytest.mark.parametrize(("backend", "code", "hint"), [("openai", 2, "llm.models"), ("anthropic", 2, "llm.models")])
 def test_a_configured_backend_that_cannot_run_stops_before_anything_is_written(
     ktx: Run, project: Path, git: Git, backend: str, code: int, hint: str
 ) -> None:
