@@ -74,7 +74,8 @@ if TYPE_CHECKING:
     from ktx_cli.sources.table_texts import TableText, write_texts
 
 BUILT_IN: Final = (
-    *("dbt", "metricflow", "lookml", "powerbi", "tableau", "looker", "metabase", "notion", "confluence", "documents"),
+    *("dbt", "metricflow", "lookml", "powerbi", "tableau", "odcs"),
+    *("looker", "metabase", "notion", "confluence", "documents"),
 )
 """The drivers of context sources, in the order used in all lists."""
 

@@ -249,6 +249,34 @@ class Tableau(_InGit):
         return {"src": {"driver": "tableau", "repo_url": self.url}}
 
 
+CONTRACT = """\
+kind: DataContract
+apiVersion: v3.1.0
+id: TABLE
+version: 1.0.0
+status: active
+schema:
+  - name: TABLE
+    description: Edition N.
+    quality: [{name: daily, type: text, description: Every row of a day arrives by noon.}]
+"""
+ODCS = {
+    "orders.odcs.yaml": CONTRACT.replace("TABLE", "orders"),
+    "people/customers.yaml": CONTRACT.replace("TABLE", "customers"),
+    "people/regions.yml": CONTRACT.replace("TABLE", "regions"),
+}
+
+
+class Odcs(_InGit):
+    name, kind = "odcs", "odcs"
+    files, units = 3, 3
+    texts = ODCS
+    first, more = ("orders.odcs.yaml",), ("orders.odcs.yaml", "people/regions.yml")
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "odcs", "repo_url": self.url}}
+
+
 class Metabase(WebRow):
     name, kind = "metabase", "metabase"
     files, units, fetched = 6, 2, 3
@@ -509,6 +537,6 @@ class HistoryOfPostgres(Row):
 
 
 ROW_TYPES: tuple[type[Row], ...] = (
-    FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Metabase, Looker, Notion,
-    Confluence, HistoryInAFile, HistoryOfPostgres,
+    FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Odcs, Metabase, Looker,
+    Notion, Confluence, HistoryInAFile, HistoryOfPostgres,
 )  # fmt: skip

@@ -35,6 +35,10 @@ FILES = {
         '\t\t\t\tSql.Database("s", "d"){[Schema="main",Item="orders"]}[Data]\n'
     ),
     "books/orders.tds": tableau.data_source("orders", measures={"Orders": "COUNT([order_id])"}),
+    "contracts/orders.odcs.yaml": (
+        "kind: DataContract\napiVersion: v3.1.0\nid: c\nversion: 1.0.0\nstatus: active\n"
+        "schema: [{name: orders, businessName: Sales, description: What people ordered.}]\n"
+    ),
     "docs/terms.md": "# Terms\n\nAn order is paid.\n",
 }
 COMPILED = {
@@ -53,6 +57,7 @@ SOURCES = {
     "metricflow": ("metricflow", "--source-repo", "."),
     "powerbi": ("powerbi", "--source-dir", "."),
     "tableau": ("tableau", "--source-dir", "."),
+    "odcs": ("odcs", "--source-dir", "."),
 }
 
 

@@ -69,6 +69,18 @@ BIM = {
     }
 }
 TMDL = "table Notes\n\n\tmeasure Rank = RANKX(ALL(Orders), [Revenue])\n"
+ODCS = """\
+kind: DataContract
+apiVersion: v3.1.0
+id: orders
+version: 1.0.0
+servers: [{server: main, type: postgres, schema: shop, password: hunter2-secret}]
+schema:
+  - name: orders
+    description: What people bought and when.
+    properties: [{name: id, primaryKey: true, businessName: Number, description: The number.}]
+    quality: [{type: text, description: Complete on every morning.}]
+"""
 HISTORY = """\
 -- user: ada executions: 40
 SELECT c.country, sum(o.amount) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY 1;
@@ -166,6 +178,17 @@ class TestTableau(SourceContract):
         case = folder_case(tmp_path / "books", settings, files, changed)
         damage = functools.partial(put, tmp_path / "books", {"orders.tds": orders[: len(orders) // 2]})
         return replace(case, secrets=("robin-the-owner",), damage=damage)
+
+
+class TestOdcs(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        settings = {"driver": "odcs", "source_dir": str(tmp_path / "contracts")}
+        files = {"orders.odcs.yaml": ODCS, "b/people.yml": ODCS.replace("orders", "customers")}
+        changed = {"orders.odcs.yaml": ODCS.replace("bought", "paid for")}
+        case = folder_case(tmp_path / "contracts", settings, files, changed)
+        damage = functools.partial(put, tmp_path / "contracts", {"orders.odcs.yaml": "kind: [DataContract\n"})
+        return replace(case, damage=damage, secrets=("hunter2-secret",))
 
 
 class TestDocuments(SourceContract):

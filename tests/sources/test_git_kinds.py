@@ -20,6 +20,7 @@ from ktx_cli.sources.dbt.project import PATH
 from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.lookml import LookMlConnection
 from ktx_cli.sources.metricflow import MetricFlowConnection
+from ktx_cli.sources.odcs import OdcsConnection
 from ktx_cli.sources.port import FetchContext, ProjectContext
 from ktx_cli.sources.registry import source_for
 from ktx_cli.sources.tableau import TableauConnection
@@ -47,12 +48,17 @@ view: orders {
   measure: revenue { type: sum sql: ${TABLE}.amount ;; }
 }
 """
+CONTRACT = """\
+kind: DataContract
+apiVersion: v3.0.2
+schema: [{name: orders, description: What people bought., properties: [{name: id, description: The number.}]}]
+"""
 FILES: dict[str, str | None] = {
     "dbt/dbt_project.yml": "name: acme\n", "dbt/models/schema.yml": SCHEMA, "dbt/README.md": "# Why\n",
     "dbt/profiles.yml": "acme: {password: secret}\n", "dbt/models/orders.sql": "select 1",
     "metrics/metrics.yml": METRICS, "look/shop.model.lkml": LOOK, "look/views/orders.view.lkml": VIEW,
     "look/README.md": "x", "books/orders.tds": tableau.data_source("orders", measures={"Revenue": "SUM([amount])"}),
-    "books/README.md": "x",
+    "books/README.md": "x", "contracts/orders.yaml": CONTRACT, "contracts/other.yaml": "kind: Chart\n",
 }  # fmt: skip
 
 
@@ -79,6 +85,8 @@ def entry(driver: str, folder: str, **more: Any) -> Any:
         return LookMlConnection.model_validate({"driver": driver, "repoUrl": folder, "path": "look", **more})
     if driver == "tableau":
         return TableauConnection.model_validate({"driver": driver, "repo_url": folder, "path": "books", **more})
+    if driver == "odcs":
+        return OdcsConnection.model_validate({"driver": driver, "repo_url": folder, "path": "contracts", **more})
     return MetricFlowConnection.model_validate(
         {"driver": driver, "metricflow": {"repoUrl": folder, "path": "metrics", **more}}
     )
@@ -91,6 +99,7 @@ def entry(driver: str, folder: str, **more: Any) -> Any:
         ("metricflow", ["metrics.yml"], ["semantic-layer/shop/orders.yaml"]),
         ("lookml", ["shop.model.lkml", "views/orders.view.lkml"], ["semantic-layer/shop/orders.yaml"]),
         ("tableau", ["orders.tds"], ["semantic-layer/shop/orders.yaml"]),
+        ("odcs", ["orders.yaml"], [SHARD]),
     ],
 )
 def test_from_a_repository_to_files(
@@ -147,7 +156,7 @@ def test_settings_of_a_dbt_project_that_cannot_be_read_fail_the_source(
     assert caught.value.details["path"] == "dbt_project.yml" and caught.value.details["line"] > 0
 
 
-@pytest.mark.parametrize("driver", ["dbt", "metricflow", "lookml", "tableau"])
+@pytest.mark.parametrize("driver", ["dbt", "metricflow", "lookml", "tableau", "odcs"])
 def test_a_folder_without_anything_of_the_kind(driver: str, repository: Repository, tmp_path: Path) -> None:
     repository.commit({"empty/a.txt": "x"})
     with pytest.raises(ConfigError, match=r"no .* at .*: it contains no") as refused:

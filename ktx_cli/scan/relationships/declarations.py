@@ -371,7 +371,7 @@ LINEAGE: Final = "lineage"
 DECISIONS: Final = "decisions"
 """The source of relationships that resemble joins that people decided about."""
 
-DECLARING: Final = frozenset({"dbt", "lookml", "metabase", "powerbi", "tableau"})
+DECLARING: Final = frozenset({"dbt", "lookml", "metabase", "odcs", "powerbi", "tableau"})
 """The sources of hints that people wrote as definitions."""
 
 MOST_SHIFT: Final = 3.0

@@ -270,6 +270,12 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
     "metabase": HintText(
         "Metabase declares this join.", "Metabase did not declare this join", reason="declared in Metabase"
     ),
+    "odcs": HintText(
+        "A data contract declares this relationship.",
+        "no data contract declared this relationship",
+        "a data contract also declared this relationship",
+        "declared in a data contract",
+    ),
     "powerbi": HintText(
         "A Power BI model declares this relationship.",
         "no Power BI model declared this relationship",

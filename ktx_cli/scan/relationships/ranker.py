@@ -472,6 +472,7 @@ HINT_WEIGHTS: Final[Mapping[str, float]] = {
     NAMESAKES: 4.0,
     "lookml": 3.5,
     "metabase": 3.5,
+    "odcs": 3.5,
     "powerbi": 3.5,
     "tableau": 3.5,
     "view": 3.0,

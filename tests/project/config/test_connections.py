@@ -101,6 +101,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "lookml": {"repoUrl": "../lookml"},
     "powerbi": {"source_dir": "models"},
     "tableau": {"source_dir": "tableau"},
+    "odcs": {"source_dir": "contracts"},
     "looker": {"base_url": "https://l", "client_id": "c"},
     "metabase": {"api_url": "env:METABASE_URL"},
     "notion": {"crawl_mode": "all_accessible"},

@@ -59,6 +59,7 @@ SOURCE_READERS = {
     "lookml": ("sources/lookml",),
     "powerbi": ("sources/powerbi",),
     "tableau": ("sources/tableau",),
+    "odcs": ("sources/odcs",),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),
