@@ -6,10 +6,11 @@ import contextlib
 import importlib.metadata
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError
+from ktx_cli.core import Command, ConfigError, KtxError
 from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
 from ktx_cli.llm.backends.gemini_api.contents import (
     MALFORMED,
@@ -28,6 +29,7 @@ from ktx_cli.llm.usage import cost_of
 from ktx_cli.project import KtxConfig
 
 if TYPE_CHECKING:
+    import httpx2
     from google.genai import Client
 
     from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Outcome, Repair, Retried
@@ -57,7 +59,7 @@ class GeminiBackend:
         repair: Repair,
     ) -> None:
         self.name = name
-        self._client, self._base_url = make_client(name, config, project_dir=project_dir, environ=environ)
+        self._connected = make_client(name, config, project_dir=project_dir, environ=environ)
         self._retried = retried
         self._repair = repair
 
@@ -83,19 +85,18 @@ class GeminiBackend:
 
     def versions(self) -> Mapping[str, str]:
         """Return the SDK version and the URL."""
-        return {"google-genai": importlib.metadata.version("google-genai"), "base_url": self._base_url}
+        return {"google-genai": importlib.metadata.version("google-genai"), "base_url": self._connected.base_url}
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.aio.aclose()
-        self._client.close()
+        await self._connected.aclose()
 
     async def _ask(
         self, spec: CallSpec, conversation: Conversation, answer: StreamedAnswer, record: CallRecord
     ) -> None:
         on_text: Callable[[str], None] = record.text_delta if spec.kind in ("text", "loop") else _drop
         try:
-            stream: Any = await self._client.aio.models.generate_content_stream(
+            stream: Any = await self._connected.client.aio.models.generate_content_stream(
                 model=spec.model,
                 contents=list(request_contents(conversation)),
                 config=request_config(spec, conversation),
@@ -145,10 +146,23 @@ def _drop(delta: str) -> None:
     """Keep the text of object calls and probes out of the stream."""
 
 
-def make_client(
-    backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
-) -> tuple[Client, str]:
-    """Return the client of a backend, and the URL that it uses.
+@dataclass(frozen=True, slots=True)
+class ConnectedClient:
+    """A client of the SDK, its URL, and its HTTP clients, which the SDK does not close because they are not its own."""
+
+    client: Client
+    base_url: str
+    http_client: httpx2.Client
+    async_http_client: httpx2.AsyncClient
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.async_http_client.aclose()
+        self.http_client.close()
+
+
+def make_client(backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> ConnectedClient:
+    """Return the client of a backend.
 
     Raises `ConfigError` or `SecretError` for missing settings or a missing package.
 
@@ -167,11 +181,16 @@ def make_client(
     base_url = place.base_url or GEMINI_URL
     context = httpx2.create_ssl_context()
     timeout = httpx2.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS)
+    own = httpx2.Client(verify=context, timeout=timeout), httpx2.AsyncClient(verify=context, timeout=timeout)
     options = types.HttpOptions(
         base_url=base_url,
         api_version=API_VERSION,
         retry_options=types.HttpRetryOptions(attempts=1),
-        httpx_client=httpx2.Client(verify=context, timeout=timeout),
-        httpx_async_client=httpx2.AsyncClient(verify=context, timeout=timeout),
+        httpx_client=own[0],
+        httpx_async_client=own[1],
     )
-    return Client(vertexai=False, api_key=key, http_options=options), base_url
+    try:
+        return ConnectedClient(Client(vertexai=False, api_key=key, http_options=options), base_url, *own)
+    except ImportError as error:
+        message = "the variable GOOGLE_GENAI_HTTP_CLIENT names a package that is not installed"
+        raise ConfigError(message, hint=Command("GOOGLE_GENAI_HTTP_CLIENT", program="unset")) from error

@@ -354,8 +354,19 @@ def test_a_url_may_be_given_in_several_forms(url: str, used: str, tmp_path: Path
 
 def test_google_has_its_own_url(tmp_path: Path) -> None:
     config = KtxConfig.model_validate({"llm": {"provider": {"backend": "gemini", "gemini": {"api_key": "env:K"}}}})
-    client, url = make_client("gemini", config, project_dir=tmp_path, environ={"K": "k"})
-    assert (client.vertexai, url) == (False, "https://generativelanguage.googleapis.com")
+    made = make_client("gemini", config, project_dir=tmp_path, environ={"K": "k"})
+    assert (made.client.vertexai, made.base_url) == (False, "https://generativelanguage.googleapis.com")
+    asyncio.run(made.aclose())
+    assert made.http_client.is_closed and made.async_http_client.is_closed
+
+
+def test_another_http_client_than_the_installed_one_is_an_error(
+    runtime: Make, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_HTTP_CLIENT", "httpx")
+    monkeypatch.setattr("google.genai._api_client.httpx", None)
+    found = failed(runtime())
+    assert (found.hint, server.requests) == ("unset GOOGLE_GENAI_HTTP_CLIENT", [])
 
 
 def test_a_missing_package_is_an_error_with_the_command(runtime: Make, monkeypatch: pytest.MonkeyPatch) -> None:
