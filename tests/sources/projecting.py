@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ktx_cli.core import yaml
@@ -86,11 +87,11 @@ class Project:
     def models(self) -> dict[str, Model]:
         return {connection: load_tree(self.files, connection, "duckdb") for connection in self.connections}
 
-    def run(self, source: Source, files: Files, entry: Any = None) -> Projection:
+    def run(self, source: Source, files: Files, entry: Any = None, *, complete: bool = True) -> Projection:
         """Project a snapshot, and keep what came of it."""
         workspace = Workspace(self.files)
         context = ProjectContext("analytics", workspace, self.models(), self.owned)
-        projection = source.project(entry, snapshot(files), context)
+        projection = source.project(entry, replace(snapshot(files), complete=complete), context)
         kept = {path: workspace.read(path) for path in workspace.paths()}
         self.files = MemoryTree({path: content for path, content in kept.items() if content is not None})
         self.owned = projection.owned

@@ -351,6 +351,30 @@ def test_a_broken_file_keeps_its_previous_copy(tmp_path: Path) -> None:
     assert second.skipped[0].reason.endswith("; ktx keeps its previous copy")
     with pytest.raises(KtxError):
         fetched(folder)
+    (folder / "b.yaml").write_text(contract({"name": "customers"}))
+    third = fetched(folder)
+    assert list(third.files) == ["b.yaml"] and not third.complete, "a new clone has no previous copy"
+    assert [each.reason.split(":")[0] for each in third.skipped] == ["line 2"]
+    (folder / "a.yaml").write_text("{{ template }}: [\n")
+    assert fetched(folder).complete, "it was never a contract"
+
+
+def test_what_a_lost_contract_defined_stays() -> None:
+    made = Project({SHARD: SHOP})
+    text = contract(orders(prop("id", unique=True, businessName="Order number"), description="What people bought."))
+    made.run(OdcsSource(), {"a.yaml": text}, entry())
+    shard, overlay = made.data(SHARD), made.data(OVERLAY)
+    edited = made.files[SHARD].replace(b"What people bought.", b"Edited by somebody.")
+    made.files[SHARD] = edited
+    rest = {"b.yaml": contract({"name": "customers", "description": "Who buys."})}
+    projection = made.run(OdcsSource(), rest, entry(), complete=False)
+    assert [each.code for each in projection.warnings] == ["not_written", "kept"]
+    assert made.data(OVERLAY) == overlay and made.column("orders", "id") == shard["tables"]["orders"]["columns"][0]
+    assert made.entry("orders")["descriptions"]["odcs"] == "Edited by somebody."
+    assert made.entry("customers")["descriptions"] == {"odcs": "Who buys."}
+    assert made.run(OdcsSource(), rest, entry()).warnings == ()
+    assert OVERLAY not in made.files and "constraints" not in made.column("orders", "id")
+    assert made.entry("orders")["descriptions"]["odcs"] == "Edited by somebody."
 
 
 @pytest.mark.parametrize(

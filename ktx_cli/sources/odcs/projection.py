@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import ResultWarning, file_stem, listing, plural, yaml
+from ktx_cli.core import ConfigError, ResultWarning, file_stem, listing, plural, yaml
 from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.semantic import Column, Fidelity, Item, Kind, Place, Report, Visibility
+from ktx_cli.sources import ownership
 from ktx_cli.sources.deliveries import Steps
 from ktx_cli.sources.odcs.contracts import (
     Contract,
@@ -78,8 +79,11 @@ _OPEN: Final = frozenset({"public", "open", "internal", "unclassified", "general
 _LABEL_LENGTH: Final = 200
 
 
-def projected(entry: Any, texts: Mapping[str, str], context: ProjectContext) -> Projection:
-    """Write what the contracts state about tables of the project's databases."""
+def projected(entry: Any, texts: Mapping[str, str], context: ProjectContext, *, complete: bool = True) -> Projection:
+    """Write what the contracts state about tables of the project's databases.
+
+    `complete`: whether all contracts are among `texts`; else everything that earlier runs wrote stays.
+    """
     report, wanted = Report(), Wanted()
     warnings: list[ResultWarning] = list(_unknown_database(entry, context))
     models = manifest_models(context)
@@ -106,13 +110,16 @@ def projected(entry: Any, texts: Mapping[str, str], context: ProjectContext) -> 
             target = f"{found.child.name} -> {found.parent.name}"
             report.approximated(f"relationship of `{owner}`", _HINT, place, target)
     names.write()
+    if not complete and _keep(context, wanted):
+        what = "a contract cannot be read, so what earlier runs wrote from contracts stays as it was"
+        warnings.append(ResultWarning("not_written", what, hint="correct the file; the next run reads it again"))
     written = write(wanted, context, TOOL)
     items = report.sorted()
     open_files = losses(items)
     left = (f"{path}: {plural(len(lost), 'part')} that rules could not place" for path, lost in open_files.items())
     return Projection(
-        written.artifacts, written.owned, items, frozenset(texts) - open_files.keys(), tuple(left),
-        (*warnings, *written.warnings),
+        {path: raw for path, raw in written.artifacts.items() if raw}, written.owned, items,
+        frozenset(texts) - open_files.keys(), tuple(left), (*warnings, *written.warnings),
     )  # fmt: skip
 
 
@@ -122,6 +129,28 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
     for each in report:
         if each.kind is Kind.DROPPED and each.why not in INERT:
             found.setdefault(each.place.path, []).append(each)
+    return found
+
+
+def _keep(context: ProjectContext, wanted: Wanted) -> bool:
+    """Add what earlier runs wrote, this run does not and nobody has edited. Returns whether there is any of it."""
+    found = False
+    for path, pointers in context.owned.items():
+        content = context.workspace.read(path)
+        if content is None:
+            continue
+        try:
+            document = yaml.load(content, where=path)
+        except ConfigError:  # `write` reports it.
+            continue
+        items = wanted.items.setdefault(path, {})
+        wanted.origins.setdefault(path, set())
+        for pointer, digest in pointers.items():
+            steps = ownership.steps_of(pointer)
+            value = ownership.get(document, steps)
+            if steps not in items and value is not ownership.MISSING and ownership.digest_of(value) == digest:
+                items[steps] = value
+                found = True
     return found
 
 

@@ -13,7 +13,7 @@ from ktx_cli.core import CancelledError, ConfigError, Hint, SettingPath, one_lin
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.semantic import Fidelity
 from ktx_cli.sources.git import MAX_BYTES, Origin, check_files, fetch_files
-from ktx_cli.sources.odcs.contracts import why_no_contract
+from ktx_cli.sources.odcs.contracts import KIND, why_no_contract
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder
 
@@ -37,6 +37,7 @@ class OdcsSource(Source):
         """Read all contracts. Raises the errors of `fetch_files`, and `ConfigError` if there is none.
 
         YAML files of other kinds are skipped. A file that cannot be read is skipped too, and its previous copy is kept.
+        Without a previous copy of a contract, for example in a new clone, the snapshot is incomplete.
         """
         origin = _origin(entry, context)
         snapshot = fetch_files(origin, context, lambda path: MAX_BYTES if _is_yaml(path) else 0)
@@ -61,7 +62,8 @@ class OdcsSource(Source):
         """Write texts, rules, values, tags and freshness to the manifest, and business names to overlay files."""
         from ktx_cli.sources.odcs.projection import projected
 
-        return projected(entry, {path: file.text() for path, file in snapshot.files.items()}, context)
+        texts = {path: file.text() for path, file in snapshot.files.items()}
+        return projected(entry, texts, context, complete=snapshot.complete)
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return a unit for each contract with parts that rules could not place."""
@@ -111,10 +113,13 @@ def _contracts(snapshot: Snapshot, context: FetchContext) -> Snapshot:
         except ConfigError as error:
             known = context.previous.get(path)
             before = context.raw.find(path, known) if known else None
-            skipped.append(Skipped(path, f"{error.message}; ktx keeps its previous copy" if before else error.message))
+            line, column = (error.details.get(each, 1) for each in ("line", "column"))
+            reason = f"line {line}: {error.message.removeprefix(f'{path}:{line}:{column}: ')}"
+            skipped.append(Skipped(path, f"{reason}; ktx keeps its previous copy" if before else reason))
             if before is not None:
                 files[path] = before
-            complete = complete and (before is not None or not known)
+            elif known or KIND.encode() in content:
+                complete = False
     fetched = sum(context.previous.get(path) != file.sha256 for path, file in files.items())
     return replace(snapshot, files=files, complete=complete, fetched=fetched, skipped=tuple(skipped))
 
