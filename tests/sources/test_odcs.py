@@ -18,6 +18,7 @@ from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.odcs import OdcsConnection
 from ktx_cli.sources.odcs.contracts import why_no_contract
 from ktx_cli.sources.odcs.declarations import declarations_of
+from ktx_cli.sources.odcs.projection import NO_TABLE
 from ktx_cli.sources.odcs.source import OdcsSource
 from ktx_cli.sources.port import FetchContext
 from tests.sources.git_server import ENVIRON
@@ -190,6 +191,18 @@ def test_a_database_that_is_not_of_the_project() -> None:
     made = Project({SHARD: SHOP})
     projection = made.run(OdcsSource(), {"a.yaml": contract(orders(description="x"))}, entry(database="nope"))
     assert projection.warnings[0].hint == "use one of: shop" and not projection.artifacts
+
+
+@pytest.mark.parametrize(
+    ("count", "kind", "expected"),
+    [(1, "table", 1), (20, None, 20), (23, "VIEW", 21), (1, "materialized view", 1), (3, "topic", 0)],
+)
+def test_tables_that_nobody_scanned_fill_no_screen(count: int, kind: str | None, expected: int) -> None:
+    _, projection = ran(*({"name": f"t{number}", "physicalType": kind} for number in range(count)))
+    assert [each.code for each in projection.warnings] == ["no_table"] * expected
+    assert len([line for line in lost(projection) if NO_TABLE in line]) == count and projection.left == ()
+    if count > expected > 0:
+        assert projection.warnings[-1].message == "and 3 more tables of contracts that no scanned database has"
 
 
 def test_restricted_columns_that_queries_can_read_are_listed() -> None:

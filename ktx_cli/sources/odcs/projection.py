@@ -77,6 +77,7 @@ _OPEN: Final = frozenset({"public", "open", "internal", "unclassified", "general
 """Classifications of columns that everybody in an organization may see."""
 
 _LABEL_LENGTH: Final = 200
+_MOST_MISSED: Final = 20
 
 
 def projected(entry: Any, texts: Mapping[str, str], context: ProjectContext, *, complete: bool = True) -> Projection:
@@ -119,7 +120,7 @@ def projected(entry: Any, texts: Mapping[str, str], context: ProjectContext, *, 
     left = (f"{path}: {plural(len(lost), 'part')} that rules could not place" for path, lost in open_files.items())
     return Projection(
         {path: raw for path, raw in written.artifacts.items() if raw}, written.owned, items,
-        frozenset(texts) - open_files.keys(), tuple(left), (*warnings, *written.warnings),
+        frozenset(texts) - open_files.keys(), tuple(left), (*_bounded(warnings), *written.warnings),
     )  # fmt: skip
 
 
@@ -130,6 +131,18 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
         if each.kind is Kind.DROPPED and each.why not in INERT:
             found.setdefault(each.place.path, []).append(each)
     return found
+
+
+def _bounded(warnings: Iterable[ResultWarning]) -> Iterator[ResultWarning]:
+    """Yield the warnings, but only some of those about tables that nobody scanned, and how many more there are."""
+    missed = 0
+    for each in warnings:
+        missed += each.code == "no_table"
+        if each.code != "no_table" or missed <= _MOST_MISSED:
+            yield each
+    if missed > _MOST_MISSED:
+        what = f"and {plural(missed - _MOST_MISSED, 'more table')} of contracts that no scanned database has"
+        yield ResultWarning("no_table", what, hint="the report lists them all")
 
 
 def _keep(context: ProjectContext, wanted: Wanted) -> bool:
@@ -168,6 +181,9 @@ def _table(each: Object, tables: Tables, report: Report, warnings: list[ResultWa
         return several[0]
     what, place = f"table `{each.name}`", each.item.place
     report.dropped(what, SEVERAL_TABLES if several else NO_TABLE, place)
+    kind = (each.item.text("physicalType") or "table").casefold()
+    if not several and not any(word in kind for word in ("table", "view")):
+        return None  # No scan finds a topic or a file.
     names = listing([f"{found.connection}: {found.text}" for found in several])
     why = f"{SEVERAL_TABLES}: {names}" if several else f"{NO_TABLE} `{each.names[0]}`"
     hint = "set `database` of the contracts' connection to one of them" if several else "scan its database first"
