@@ -205,6 +205,15 @@ def test_tables_that_nobody_scanned_fill_no_screen(count: int, kind: str | None,
         assert projection.warnings[-1].message == "and 3 more tables of contracts that no scanned database has"
 
 
+def test_a_contract_without_a_scanned_table_leaves_nothing_else() -> None:
+    column = prop("id", description="x", relationships=[{"to": "t.other"}, {"to": "nowhere.id"}])
+    other = prop("other", quality=[QUALITY])
+    made, projection = ran({"name": "t", "properties": [column, other]}, team=[{"username": "ada"}])
+    (only,) = projection.report
+    assert (only.what, only.why, projection.left, projection.handled) == ("table `t`", NO_TABLE, (), {"a.yaml"})
+    assert made.data(SHARD) == yaml.load(SHOP, where="")
+
+
 def test_restricted_columns_that_queries_can_read_are_listed() -> None:
     columns = (prop("status", classification="Confidential", enum=["a"]), prop("amount", classification="public"))
     made, projection = ran(orders(*columns))

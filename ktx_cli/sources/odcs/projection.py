@@ -106,7 +106,9 @@ def projected(entry: Any, texts: Mapping[str, str], context: ProjectContext, *, 
             placed.append((each, table))
         writer = _Writer(contract, placed, report, wanted, names, warnings)
         writer.write()
-        for found in relationships_of(contract, contracts, report):
+        for found in relationships_of(contract, contracts, report if placed else Report()):
+            if not any(each is found.child for each, _ in placed):
+                continue
             place, owner = found.item.place, f"{found.child.name}.{', '.join(found.child_columns)}"
             target = f"{found.child.name} -> {found.parent.name}"
             report.approximated(f"relationship of `{owner}`", _HINT, place, target)
