@@ -463,8 +463,7 @@ def _load(path: str, text: str, report: Report) -> SourceFile | None:
         document = yaml.load(content, where=path)
     except KtxError as error:
         place = Place(path, int(error.details.get("line", 1)))
-        problem = re.sub(rf"^{re.escape(path)}(:\d+)*: ", "", error.message)
-        report.dropped(f"file {path}", f"it is not valid YAML: {problem}", place)
+        report.dropped(f"file {path}", f"it is not valid YAML: {error.problem}", place)
         return None
     if document is not None and not isinstance(document, dict):
         report.dropped(f"file {path}", "it is not a mapping", Place(path))

@@ -113,8 +113,7 @@ def _contracts(snapshot: Snapshot, context: FetchContext) -> Snapshot:
         except ConfigError as error:
             known = context.previous.get(path)
             before = context.raw.find(path, known) if known else None
-            line, column = (error.details.get(each, 1) for each in ("line", "column"))
-            reason = f"line {line}: {error.message.removeprefix(f'{path}:{line}:{column}: ')}"
+            reason = f"line {error.details.get('line', 1)}: {error.problem}"
             skipped.append(Skipped(path, f"{reason}; ktx keeps its previous copy" if before else reason))
             if before is not None:
                 files[path] = before

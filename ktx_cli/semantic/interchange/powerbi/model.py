@@ -181,7 +181,7 @@ def read_models(files: Mapping[str, str], report: Report) -> list[PowerBiModel]:
                 read_file(model, files[each], each)
             except ConfigError as error:
                 line = int(error.details.get("line", 1))
-                report.dropped(f"file {each}", error.message.removeprefix(f"{each}:{line}: "), Place(each, line))
+                report.dropped(f"file {each}", error.problem, Place(each, line))
         models.append(model)
     return models
 
@@ -232,7 +232,7 @@ class _Tmdl:
         own = reference_parts(node.text("fromColumn") or "")
         other = reference_parts(node.text("toColumn") or "")
         if len(own) != 2 or len(other) != 2:
-            raise ConfigError(f"{node.place}: the relationship does not have two columns")
+            raise ConfigError("the relationship does not have two columns", where=str(node.place))
         self._model.relationships.append(
             Relationship(
                 node.name, node.place, (own[0], own[1]), (other[0], other[1]),
@@ -279,7 +279,8 @@ class _Tmsl:
         except (ValueError, RecursionError) as error:
             line = getattr(error, "lineno", 1)
             raise ConfigError(
-                f"{self._path}:{line}: the file is not valid JSON",
+                "the file is not valid JSON",
+                where=f"{self._path}:{line}",
                 hint="save the model again in Power BI",
                 details={"path": self._path, "line": line},
             ) from error
@@ -343,7 +344,7 @@ class _Tmsl:
         name = _text(item, "name")
         own, other = ((_text(item, f"{side}Table"), _text(item, f"{side}Column")) for side in ("from", "to"))
         if not all((*own, *other)):
-            raise ConfigError(f"{self._path}: the relationship `{name}` does not have two columns")
+            raise ConfigError(f"the relationship `{name}` does not have two columns", where=self._path)
         self._model.relationships.append(
             Relationship(
                 name, self._place(name), own, other,

@@ -181,7 +181,7 @@ class _Parser:
     def _refuse(self, message: str, line: _Line | None = None) -> NoReturn:
         number = line.number if line is not None else self._lines[min(self._at, len(self._lines) - 1)].number
         raise ConfigError(
-            f"{self._path}:{number}: {message}", hint="open the model in Power BI Desktop and save it again",
+            message, where=f"{self._path}:{number}", hint="open the model in Power BI Desktop and save it again",
             details={"path": self._path, "line": number},
         )  # fmt: skip
 
