@@ -173,7 +173,7 @@ def _without_secrets(text: str) -> str:
 
 @dataclass(slots=True)
 class _Placement:
-    """The data sources of each connection, and what is known about the others."""
+    """The data sources of each connection, and the facts about the others."""
 
     sources: dict[str, list[TableauData]] = field(default_factory=dict)
     report: tuple[Fidelity, ...] = ()

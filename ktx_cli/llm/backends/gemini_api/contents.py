@@ -23,7 +23,7 @@ Plain = dict[str, Any]
 
 MAX_TOKENS: Final = 65_536
 MAX_TOKENS_UNKNOWN: Final = 8_192
-"""Maximum number of output tokens to request, of which thoughts are a part; older models do not allow more."""
+"""Maximum number of output tokens to request, including thoughts; older models do not allow more."""
 
 BUDGETS: Final = {"low": 1_024, "medium": 8_192, "high": 24_576}
 """The thinking budget in tokens of an effort, for the models without thinking levels."""

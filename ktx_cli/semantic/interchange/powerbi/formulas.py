@@ -128,7 +128,7 @@ class Scope:
 
 
 def with_variables(node: Let, scope: Scope) -> Scope:
-    """Return a scope with the variables of `VAR ... RETURN`, each of which can use the ones before it."""
+    """Return a scope with the variables of `VAR ... RETURN`; each can use the ones before it."""
     result = Scope(dict(scope.variables))
     for name, value in node.variables:
         result.variables[name.casefold()] = (value, Scope(dict(result.variables)))
