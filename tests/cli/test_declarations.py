@@ -259,7 +259,7 @@ def test_a_join_that_only_dbt_supports_is_not_a_persons(ktx: Run, warehouse: Pat
     row = joins(ktx)[name]
     assert (row["status"], row["found"]) == ("manual", "review")
     assert row["reason"].startswith(
-        "declared in `dbt`; evidence of the scan: Column name matches the key; 66.6% of rows"
+        "declared in `dbt`; evidence of the scan: Column name matches the key; 66.7% of rows"
     )
     for manifest in warehouse.rglob("raw-sources/dbt/dbt/manifest.yaml"):
         manifest.unlink()
