@@ -16,8 +16,7 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.scan.relationships.declarations import DeclaredJoin, DeclaredTable
 from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.odcs import OdcsConnection
-from ktx_cli.sources.odcs.contracts import why_no_contract
-from ktx_cli.sources.odcs.declarations import declarations_of
+from ktx_cli.sources.odcs.contracts import declarations_of, why_no_contract
 from ktx_cli.sources.odcs.projection import NO_TABLE
 from ktx_cli.sources.odcs.source import OdcsSource
 from ktx_cli.sources.port import FetchContext

@@ -12,6 +12,7 @@ from ktx_cli.semantic import Column, Fidelity, Item, Kind, Place, Report, Visibi
 from ktx_cli.sources import ownership
 from ktx_cli.sources.deliveries import Steps
 from ktx_cli.sources.odcs.contracts import (
+    TOOL,
     Contract,
     Object,
     Property,
@@ -21,7 +22,6 @@ from ktx_cli.sources.odcs.contracts import (
     relationships_of,
     rules_of,
 )
-from ktx_cli.sources.odcs.declarations import TOOL
 from ktx_cli.sources.port import ProjectContext, Projection
 from ktx_cli.sources.table_texts import (
     LayerTable,

@@ -54,7 +54,7 @@ class OdcsSource(Source):
 
     def declarations(self, entry: Any, snapshot: Snapshot) -> Declarations:
         """Return the keys of tables, their columns without NULL, and the foreign keys between them."""
-        from ktx_cli.sources.odcs.declarations import declarations_of
+        from ktx_cli.sources.odcs.contracts import declarations_of
 
         return declarations_of({path: file.text() for path, file in snapshot.files.items()})
 
