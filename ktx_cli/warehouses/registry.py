@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from ktx_cli.project import KtxConfig
 
 
+Verified = Literal["real", "emulator", "scripted"]
+"""How far a kind of database has been run: the real database, an emulator that executes its SQL or protocol, or only a
+scripted server of ours with expected statements and answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The bytes that identify a database file: `head` at `offset`. `name`: the name for such files."""
@@ -40,6 +45,8 @@ class Warehouse(Kind):
     dialect_object: str = ""
     package: str = ""
     requirement: str = ""
+    verified: Verified = "scripted"
+    """How far ktx's tests have run it, which setup, `ktx connection list` and the documentation state."""
 
     # What setup asks and detects.
     location: Literal["server", "file", "folder"] = "server"

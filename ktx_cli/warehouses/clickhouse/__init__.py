@@ -40,6 +40,7 @@ WAREHOUSE = Warehouse(
     driver="clickhouse",
     dialect="clickhouse",
     settings=ClickHouseConnection,
+    verified="emulator",
     connector="ktx_cli.warehouses.clickhouse.connector:ClickHouseConnector",
     dialect_object="ktx_cli.warehouses.clickhouse.dialect:DIALECT",
     package="clickhouse_connect",

@@ -32,6 +32,7 @@ WAREHOUSE = Warehouse(
     settings=DuckDbConnection,
     connector="ktx_cli.warehouses.duckdb.connector:DuckDbConnector",
     dialect_object="ktx_cli.warehouses.duckdb.dialect:DIALECT",
+    verified="real",
     schemes=("duckdb", "file"),
     location="file",
     signature=Signature(b"DUCK", "DuckDB", offset=8),

@@ -26,6 +26,7 @@ WAREHOUSE = Warehouse(
     dialect="duckdb",
     settings=FilesConnection,
     connector="ktx_cli.warehouses.files.connector:FilesConnector",
+    verified="real",
     schemes=("file",),
     location="folder",
     questions=(Question("path", required=True, text="Folder of data files, relative to the project"),),

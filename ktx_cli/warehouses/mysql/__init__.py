@@ -40,6 +40,7 @@ WAREHOUSE = Warehouse(
     dialect_object="ktx_cli.warehouses.mysql.dialect:DIALECT",
     package="pymysql",
     requirement="ktx-cli[mysql]",
+    verified="real",
     schemes=("mysql", "mariadb"),
     takes_url=True,
     questions=server_questions("3306"),

@@ -40,6 +40,7 @@ WAREHOUSE = Warehouse(
     dialect_object="ktx_cli.warehouses.postgres.dialect:DIALECT",
     package="psycopg",
     requirement="ktx-cli[postgres]",
+    verified="real",
     schemes=("postgresql", "postgres"),
     takes_url=True,
     variables={

@@ -34,6 +34,7 @@ WAREHOUSE = Warehouse(
     settings=SqliteConnection,
     connector="ktx_cli.warehouses.sqlite.connector:SqliteConnector",
     dialect_object="ktx_cli.warehouses.sqlite.dialect:DIALECT",
+    verified="real",
     schemes=("sqlite", "file"),
     location="file",
     signature=Signature(b"SQLite format 3\0", "SQLite"),
