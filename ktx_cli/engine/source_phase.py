@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 4
 """Number of sources that are fetched at the same time; each waits for its own server."""
 
-FORMAT: Final = "6"
+FORMAT: Final = "7"
 """Increased when projections or declarations of the same input change."""
 
 _GRACE_SECONDS: Final = 1.0

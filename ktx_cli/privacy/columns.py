@@ -39,7 +39,9 @@ _NUMBERS_ALIKE: Final = (9, 16)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a column's values are not stored: what they are, and whether the name or a value showed that."""
+    """Why a column's values are not stored: what they are, and what showed that: the name, a value, or a context source
+    that classifies the column.
+    """
 
     sign: signs.Sign
     by: str
@@ -55,11 +57,16 @@ class Refusal:
         return f"{self.sign.value} (by {self.by})"
 
 
-def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -> Refusal | None:
+def refusal(
+    table: str, column: str, kind: ValueKind, values: Collection[Any], *, is_restricted: bool = False
+) -> Refusal | None:
     """Return why a column's values are not stored, or None if they may be.
 
-    `values`: its known distinct values, without NULL.
+    `values`: its known distinct values, without NULL. `is_restricted`: whether a context source such as a data contract
+    classifies the column as personal or restricted.
     """
+    if is_restricted and values:
+        return Refusal(signs.Sign.RESTRICTED, "a context source")
     if kind is ValueKind.BOOLEAN or not values:
         return None
     named = sign_of_name(table, column)

@@ -44,6 +44,7 @@ class Sign(StrEnum):
     TEXT = "free text"
     DATE = "dates written as text"
     IDENTIFIER = "identifier"
+    RESTRICTED = "classified as personal or restricted"
 
 
 @functools.cache

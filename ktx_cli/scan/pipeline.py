@@ -46,7 +46,14 @@ from ktx_cli.scan.profile.reuse import (
     relationships_from_json,
     relationships_to_json,
 )
-from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
+from ktx_cli.scan.profile.store import (
+    ProfileStore,
+    StoredResults,
+    comes_back_equal,
+    shown_to_models,
+    with_restrictions,
+    without_restricted,
+)
 from ktx_cli.scan.profile.values import DictionaryLimits, Recognition, build_dictionary, recognize_columns
 from ktx_cli.scan.relationships.discovery import discover
 from ktx_cli.scan.relationships.hints import FixedHints, HintSource, ViewJoins, recorded_hints, with_origin
@@ -204,13 +211,12 @@ def _known_schema(
 
     A file that cannot be read adds a warning to `unreadable`.
     """
-    if not job.settings.relationships.enabled:
-        return None
+    is_inferring = job.settings.relationships.enabled
     with failures.stage(Stage.HINTS):
-        decided = tuple(_decided_joins(committed))
+        decided = tuple(_decided_joins(committed)) if is_inferring else ()
         if not job.declared and not decided:
             return None
-        from ktx_cli.scan.relationships.declarations import DecidedJoin, read_declarations, resolved
+        from ktx_cli.scan.relationships.declarations import DecidedJoin, KnownSchema, read_declarations, resolved
 
         declared = []
         for path, content in sorted(job.declared.items()):
@@ -219,6 +225,8 @@ def _known_schema(
             except KtxError as error:
                 unreadable.append(ResultWarning("broken_declarations", error.message, hint=error.hint, path=path))
         known = resolved(declared, tables, ())
+        if not is_inferring:
+            return KnownSchema(restricted=known.restricted)
         stated = {(each.child, each.child_columns, each.parent, each.parent_columns) for each in known.hints}
         joins = (
             DecidedJoin(each.child, each.child_columns[0], each.parent, each.parent_columns[0], accepted, is_written)
@@ -418,7 +426,7 @@ class _RowScan:
         return record_digest(restricted(results.relationships, {table.ref: table for table in self.tables}))
 
     def _results(self, profiled: Profiled, found: RelationshipRecord, shown: tuple[TableProfile, ...]) -> RowResults:
-        profiles = tuple(each.profile for each in profiled.tables)
+        profiles = tuple(without_restricted(each.profile) for each in profiled.tables)
         warnings: tuple[ResultWarning, ...] = ()
         with self.failures.stage(Stage.DIAGNOSTICS):
             warnings = (
@@ -457,7 +465,10 @@ class _RowScan:
                     failures=self.failures,
                 )
             step.summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
-        return profiled
+        if self.known is None or not self.known.restricted:
+            return profiled
+        marked = (with_restrictions(each, self.known.restricted.get(each.profile.ref, ())) for each in profiled.tables)
+        return replace(profiled, tables=tuple(marked))
 
     def _infer(
         self, connector: Connector, profiled: Profiled, hints: FixedHints, questions: _JoinQuestions, until: float

@@ -322,3 +322,40 @@ def test_samples_checks_and_lists_share_one_budget(shop: Path, monkeypatch: pyte
         monkeypatch.setattr(pipeline, name, stand_in)
     scan(shop)
     assert (left, deadlines) == ([400.0], [900.0])
+
+
+CONTRACT = """\
+kind: DataContract
+apiVersion: v3.1.0
+id: orders
+version: 1.0.0
+status: active
+schema:
+  - {name: orders, properties: [{name: STATUS, classification: confidential}, {name: id, classification: public}]}
+"""
+
+
+@pytest.mark.parametrize("settings", ["", "scan: {relationships: {enabled: false}}\n"])
+def test_a_column_that_a_source_classifies_has_no_values(shop: Path, settings: str) -> None:
+    def values() -> set[str]:
+        with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
+            return {json.loads(value) for (value,) in database.execute("SELECT value FROM dictionary_values")}
+
+    config = (shop / "ktx.yaml").read_text() + settings
+    (shop / "ktx.yaml").write_text(config)
+    scan(shop)
+    assert {"open", "paid"} <= values()
+    (shop / "contracts").mkdir()
+    (shop / "contracts" / "orders.odcs.yaml").write_text(CONTRACT)
+    source = "connections:\n  contracts: {driver: odcs, source_dir: contracts}\n"
+    (shop / "ktx.yaml").write_text(config.replace("connections:\n", source))
+    scan(shop)
+    assert not {"open", "paid"} & values() and b"paid" not in b"".join(files(shop).values())
+    assert "paid" not in json.dumps(dump(shop))
+    with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
+        ((hidden,),) = database.execute("SELECT withheld FROM value_scans")
+    reason = "classified as personal or restricted (by a context source)"
+    assert ["orders", "status", reason] in [each[1:] for each in json.loads(hidden)]
+    (shop / "contracts" / "orders.odcs.yaml").write_text(CONTRACT.replace("confidential", "internal"))
+    scan(shop)
+    assert {"open", "paid"} <= values()

@@ -228,6 +228,8 @@ def test_restricted_columns_that_queries_can_read_are_listed() -> None:
     assert override == {"name": "status", "visibility": "hidden", "label": "State of the order"}
     guarded.run(OdcsSource(), {"b.yaml": contract(orders())}, entry())
     assert guarded.data(OVERLAY) == yaml.load(hidden, where="")
+    (declared,) = declarations_of({"a.yaml": contract(orders(*columns, prop("id")))}).tables.values()
+    assert declared.restricted == ("status",)
 
 
 def test_a_label_of_people_stays() -> None:

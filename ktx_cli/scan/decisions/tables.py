@@ -301,7 +301,8 @@ class Database:
         if profile is None or profile.kind is not ValueKind.TEXT or not 1 < (profile.distinct or 0) <= 30:
             return []
         declared = set(allowed_values(column))
-        if refusal(table.name, column.name, profile.kind, tuple(value for value, _ in profile.top)) is not None:
+        seen, is_restricted = tuple(value for value, _ in profile.top), profile.is_restricted
+        if refusal(table.name, column.name, profile.kind, seen, is_restricted=is_restricted) is not None:
             return []
         return [
             (str(value), count)

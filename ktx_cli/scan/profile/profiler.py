@@ -246,7 +246,8 @@ class ColumnProfile:
 
     `distinct` counts values other than NULL; it is None if values cannot be compared. `minimum` and `maximum` are
     values, `shortest` and `longest` are text lengths in characters. `top`: the most frequent values with their counts.
-    `problem`: why the column could not be read; everything else is then empty.
+    `problem`: why the column could not be read; everything else is then empty. `is_restricted`: whether a context
+    source classifies the column as personal or restricted, so that no value is stored or shown.
     """
 
     name: str
@@ -260,6 +261,7 @@ class ColumnProfile:
     longest: int | None = None
     top: tuple[tuple[Any, int], ...] = ()
     problem: str | None = None
+    is_restricted: bool = False
 
     @property
     def filled(self) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -98,7 +98,7 @@ class StoredResults:
     stored_columns: str = ""
 
 
-_FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem")
+_FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem", "is_restricted")
 _RANK: Final = (
     "CASE WHEN shown = :text THEN 0 WHEN folded = :folded THEN 1 WHEN instr(folded, :folded) = 1 THEN 2 ELSE 3 END"
 )
@@ -257,13 +257,31 @@ def without_private(sampled: SampledTable) -> TableProfile:
     return replace(sampled.profile, columns=tuple(columns))
 
 
+def with_restrictions(sampled: SampledTable, columns: Collection[str]) -> SampledTable:
+    """Return a profile in which columns are marked as restricted. `columns`: their names in any case."""
+    names = {each.casefold() for each in columns}
+    marked = (
+        replace(each, is_restricted=True) if each.name.casefold() in names else each for each in sampled.profile.columns
+    )
+    return replace(sampled, profile=replace(sampled.profile, columns=tuple(marked))) if names else sampled
+
+
+def without_restricted(profile: TableProfile) -> TableProfile:
+    """Return a profile without the values of columns that a context source restricts."""
+    if not any(each.is_restricted for each in profile.columns):
+        return profile
+    columns = (_column_without_values(each) if each.is_restricted else each for each in profile.columns)
+    return replace(profile, columns=tuple(columns))
+
+
 def without_values(profile: TableProfile) -> TableProfile:
     """Return a profile without values."""
     return replace(profile, columns=tuple(map(_column_without_values, profile.columns)))
 
 
 def _is_private(sampled: SampledTable, column: ColumnProfile) -> bool:
-    found = refusal(sampled.profile.ref.name, column.name, column.kind, sampled.counts.get(column.name, {}))
+    values, is_restricted = sampled.counts.get(column.name, {}), column.is_restricted
+    found = refusal(sampled.profile.ref.name, column.name, column.kind, values, is_restricted=is_restricted)
     return found is not None and found.personal
 
 

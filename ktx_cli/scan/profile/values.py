@@ -113,8 +113,10 @@ def _of_table(
     """Return a table's lists, and the columns whose values are hidden."""
     columns: list[ColumnValues] = []
     hidden: list[tuple[TableRef, str, Refusal]] = []
+    restricted = {each.name for each in sample.profile.columns if each.is_restricted}
     for found in _lists(table, sample, reader, limits):
-        refused = refusal(table.ref.name, found.column, found.kind, tuple(found.counts))
+        values, is_restricted = tuple(found.counts), found.column in restricted
+        refused = refusal(table.ref.name, found.column, found.kind, values, is_restricted=is_restricted)
         if refused is None:
             columns.append(_values(table, found, limits))
         else:
@@ -583,7 +585,8 @@ def _example(
     if privacy == "strict" or not misfits:
         return None
     for values in (tuple(counts), tuple(misfits)):
-        refused = refusal(table.ref.name, profile.name, profile.kind, values)
+        is_restricted = profile.is_restricted
+        refused = refusal(table.ref.name, profile.name, profile.kind, values, is_restricted=is_restricted)
         if refused is not None and refused.personal:
             return None
     shown = [str(value).strip() for value in misfits if len(str(value)) <= _LONGEST_EXAMPLE]

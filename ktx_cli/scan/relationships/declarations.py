@@ -47,7 +47,8 @@ class DeclaredTable:
 
     `schema_end`: the end of its schema if the source adds a prefix. `keys`: sets of columns without repeated values.
     `filled`: columns without NULL. `built_from`: the IDs of the tables that it is computed from. `virtual`: the
-    database has no table for it.
+    database has no table for it. `restricted`: columns that the source classifies as personal or restricted, whose
+    values scans neither list nor show.
     """
 
     name: str
@@ -58,6 +59,7 @@ class DeclaredTable:
     filled: Columns = ()
     built_from: tuple[str, ...] = ()
     virtual: bool = False
+    restricted: Columns = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ def _table(values: Mapping[str, Any]) -> DeclaredTable:
         _texts(values.get("filled", ())),
         _texts(values.get("built_from", ())),
         bool(values.get("virtual", False)),
+        _texts(values.get("restricted", ())),
     )
 
 
@@ -162,7 +165,7 @@ class KnownSchema:
     `keys`: table -> sets of columns declared to be unique. `filled`: table -> columns declared to have no NULL.
     `layers`: table -> its layers; raw data that only marts read also belongs to the marts, because no model below the
     marts replaces it. `sources_of`: table -> the tables that it is computed from directly, or through views;
-    `ancestors_of`: also those that these are computed from.
+    `ancestors_of`: also those that these are computed from. `restricted`: table -> columns whose values are not listed.
     """
 
     hints: tuple[JoinHint, ...] = ()
@@ -172,12 +175,13 @@ class KnownSchema:
     sources_of: Mapping[TableRef, frozenset[TableRef]] = field(default_factory=dict)
     ancestors_of: Mapping[TableRef, frozenset[TableRef]] = field(default_factory=dict)
     decided: tuple[DecidedJoin, ...] = ()
+    restricted: Mapping[TableRef, frozenset[str]] = field(default_factory=dict)
 
     def digest_parts(self) -> Iterator[str]:
         """Yield texts that differ if something else is known."""
         yield from map(repr, self.hints)
         yield from map(repr, self.decided)
-        for name in ("keys", "filled", "layers", "sources_of"):
+        for name in ("keys", "filled", "layers", "sources_of", "restricted"):
             values = getattr(self, name)
             for ref in sorted(values, key=str):
                 value = values[ref]
@@ -441,6 +445,7 @@ def resolved(declared: Iterable[Declarations], tables: Sequence[Table], decided:
     hints: list[JoinHint] = []
     keys: dict[TableRef, dict[Columns, None]] = defaultdict(dict)
     filled: dict[TableRef, set[str]] = defaultdict(set)
+    restricted: dict[TableRef, set[str]] = defaultdict(set)
     layers: dict[TableRef, Layer] = {}
     sources_of: dict[TableRef, set[TableRef]] = defaultdict(set)
     views = {table.ref for table in tables if table.kind is TableKind.VIEW}
@@ -451,6 +456,7 @@ def resolved(declared: Iterable[Declarations], tables: Sequence[Table], decided:
             table = each.tables[id]
             keys[ref].update(dict.fromkeys(table.keys))
             filled[ref].update(table.filled)
+            restricted[ref].update(table.restricted)
             if table.layer is not None:
                 layers[ref] = table.layer
             sources_of[ref].update(_sources(id, each.tables, refs, views))
@@ -467,6 +473,7 @@ def resolved(declared: Iterable[Declarations], tables: Sequence[Table], decided:
         direct,
         {ref: _ancestors(ref, direct) for ref in direct},
         tuple(decided),
+        {ref: frozenset(found) for ref, found in restricted.items() if found},
     )
 
 

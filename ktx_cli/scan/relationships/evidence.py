@@ -435,7 +435,9 @@ def _orphans(candidate: Candidate) -> tuple[tuple[Any, int], ...]:
     lost = [(value, child.counts[value]) for value in child.counts.keys() - candidate.key.counts.keys()]
     lost = nsmallest(MOST_ORPHANS + 1, lost, key=lambda each: (-each[1], str(each[0])))
     lost = [each for each in lost if overlap.sentinel is None or each[0] != overlap.sentinel][:MOST_ORPHANS]
-    refused = refusal(child.table.table.ref.name, child.name, child.profile.kind, child.counts)
+    profile = child.profile
+    is_restricted = profile.is_restricted or candidate.key.profile.is_restricted
+    refused = refusal(child.table.table.ref.name, child.name, profile.kind, child.counts, is_restricted=is_restricted)
     if refused is not None and refused.personal:
         return ()
     return tuple((plain_value(value), count) for value, count in lost)

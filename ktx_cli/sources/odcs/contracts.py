@@ -17,6 +17,8 @@ TOOL: Final = "odcs"
 KIND: Final = "DataContract"
 RETIRED: Final = "its status is retired"
 _VERSIONS: Final = re.compile(r"v?(?:3(?:\.\d+)*|2\.2(?:\.\d+)*)(?:[-+].*)?")
+_OPEN: Final = frozenset({"public", "open", "internal", "unclassified", "general", "none", "non-sensitive", "low"})
+"""Classifications of columns that everybody in an organization may see."""
 _STATUSES: Final = {"active": 0, "current": 0, "deprecated": 1, "draft": 2, "proposed": 2}
 
 
@@ -38,6 +40,11 @@ class Property:
     def is_unique(self) -> bool:
         """Whether no value repeats."""
         return self.item.flag("unique") or self.item.flag("isUnique") or "unique" in rules_of(self.item)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it is classified as not for everybody in an organization."""
+        return (self.item.text("classification") or "none").casefold() not in _OPEN
 
     @property
     def is_filled(self) -> bool:
@@ -333,7 +340,7 @@ def _joined(folder: PurePosixPath, file: str) -> str:
 
 
 def declarations_of(texts: Mapping[str, str]) -> Declarations:
-    """Return the keys of tables, their columns without NULL, and the foreign keys between them.
+    """Return the keys of tables, their columns without NULL, those that are restricted, and the foreign keys.
 
     The ID of a table is the path of its contract, its name there and its schema. A contract with several servers
     declares its tables in the schema of each.
@@ -366,4 +373,6 @@ def _table(table: Object, schema: str) -> DeclaredTable:
     unique = [(each.column,) for each in table.properties if each.is_unique]
     filled = (each.column for each in table.properties if each.is_filled or each.is_key)
     keys = dict.fromkeys([*([primary] if primary else []), *unique])
-    return DeclaredTable(table.names[0].name, schema, keys=tuple(keys), filled=tuple(dict.fromkeys(filled)))
+    restricted = tuple(dict.fromkeys(each.column for each in table.properties if each.is_restricted))
+    name = table.names[0].name
+    return DeclaredTable(name, schema, keys=tuple(keys), filled=tuple(dict.fromkeys(filled)), restricted=restricted)

@@ -73,8 +73,6 @@ _OF_COLUMNS: Final = (
 _NAMED: Final = frozenset({"schema", "dataset", "properties", "columns"})
 _NAMES: Final = ("name", "physicalName", "table", "column")
 _FRESHNESS: Final = ("latency", "frequency", "freshness", "timeOfAvailability", "ly", "fr", "ta")
-_OPEN: Final = frozenset({"public", "open", "internal", "unclassified", "general", "none", "non-sensitive", "low"})
-"""Classifications of columns that everybody in an organization may see."""
 
 _LABEL_LENGTH: Final = 200
 _MOST_MISSED: Final = 20
@@ -379,7 +377,10 @@ class _Writer:
         rules = self._rules(each, column)
         if rules:
             self._want(table, (*root, "constraints", TOOL), rules, f"rules of {what}", item.place, target)
-        is_guarded = self._classification(item, what)
+        is_guarded = column.is_restricted
+        if item.text("classification"):
+            dropped = f"classification `{item.text('classification')}` of {what}"
+            self._report.dropped(dropped, _VISIBILITY, item.at("classification"))
         if is_guarded and Visibility.PUBLIC is table.source.visibility is (found.visibility or Visibility.PUBLIC):
             guarded.append(found.name)
         self._quality(item, what, {index: rule for rule, index in rules_of(item).items()})
@@ -397,14 +398,6 @@ class _Writer:
         is_alone = column.is_key and len(each.key) == 1
         stated = {"not_null": column.is_filled or column.is_key, "unique": column.is_unique or is_alone}
         return {rule: True for rule, holds in stated.items() if holds}
-
-    def _classification(self, item: Item, what: str) -> bool:
-        """Return whether a column is classified as not for everybody, and report its classification."""
-        word = item.text("classification")
-        if not word:
-            return False
-        self._report.dropped(f"classification `{word}` of {what}", _VISIBILITY, item.at("classification"))
-        return word.casefold() not in _OPEN
 
     def _quality(self, item: Item, what: str, used: Mapping[int, str]) -> None:
         """Report the quality rules of a table or a column. `used`: index -> the rule that it states."""
