@@ -120,9 +120,10 @@ def sources_of(model: Model, parts: tuple[str, ...]) -> list[Source]:
 
 
 def same_table(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether two names may refer to the same table."""
-    count = min(len(one), len(other))
-    return [part.casefold() for part in one[-count:]] == [part.casefold() for part in other[-count:]]
+    """Return whether two names may refer to the same table, whether or not dots separate the parts of one of them."""
+    first, second = (".".join(parts).casefold().split(".") for parts in (one, other))
+    count = min(len(first), len(second))
+    return first[-count:] == second[-count:]
 
 
 Table = tuple[str, ...]

@@ -234,7 +234,17 @@ class Dialect(StoredValues):
 
     def path(self, ref: TableRef) -> str:
         """Return a table's name with its schema, each part quoted."""
-        return ".".join(map(self.quote, (ref.name,) if ref.schema is None else (ref.schema, ref.name)))
+        return ".".join(map(self.quote, self.parts((ref.name,) if ref.schema is None else (ref.schema, ref.name))))
+
+    def parts(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the parts of a table's name as statements contain them, outermost first.
+
+        With `dotted_names`, a schema such as `project.dataset` becomes two of them.
+        """
+        *outer, name = names
+        if self.dotted_names and outer:
+            outer[:1] = filter(None, outer[0].rpartition(".")[::2])
+        return (*outer, name)
 
     def value(self, value: Any) -> str:
         """Return the SQL text of a literal. Raises `ValueError` for a value of a type without literals."""

@@ -14,7 +14,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from ktx_cli.protection.relations import Refused, Relations, is_query_name
+from ktx_cli.protection.relations import Refused, Relations, is_query_name, same_table
 from ktx_cli.protection.statements import check_protected
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table, TableKind
 from ktx_cli.warehouses.registry import connect
@@ -222,3 +222,20 @@ def test_views_are_known_by_what_a_real_database_says_of_them(
             sql = f"SELECT count(*) AS n FROM {name}"
             text = asked.refused("sql_execution", sql=sql) if told else asked.ok("sql_execution", sql=sql)
             assert told in text
+
+
+@pytest.mark.table(
+    ("one", "other", "same"),
+    [
+        (("lake", "events"), ("events",), True),
+        (("lake", "events"), ("Lake", "Events"), True),
+        (("lake", "events"), ("mart", "events"), False),
+        # BigQuery's dataset of another project is one part of a scanned name and two parts of a statement's.
+        (("p.lake", "events"), ("p", "lake", "events"), True),
+        (("p.lake", "events"), ("lake", "events"), True),
+        (("p.lake", "events"), ("q", "lake", "events"), False),
+    ],
+)
+def test_two_names_of_one_table(one: tuple[str, ...], other: tuple[str, ...], same: bool) -> None:
+    assert same_table(one, other) is same
+    assert same_table(other, one) is same

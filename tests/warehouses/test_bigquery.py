@@ -18,6 +18,7 @@ from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.bigquery.connector import MAX_BYTES_BILLED, BigQueryConnector
+from ktx_cli.warehouses.bigquery.dialect import DIALECT
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
 
 pytestmark = pytest.mark.client("google.cloud.bigquery")
@@ -34,6 +35,8 @@ class Server(ThreadingHTTPServer):
         self.jobs: list[dict[str, Any]] = []
         self.answers: list[tuple[str, Rows | tuple[int, str, str]]] = []
         self.datasets: list[tuple[str, str]] = []
+        self.shared: dict[str, list[tuple[str, str]]] = {}
+        """The datasets of other projects."""
         self.kind: str | None = "SELECT"
         self.permissions = ["bigquery.tables.getData"]
         self.paths: list[str] = []
@@ -77,9 +80,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
         if path.endswith("/datasets"):
+            project = path.split("/")[-2]
+            if project not in ("p", *self.server.shared):
+                self._fail(404, "notFound", f"Not found: Project {project}")
+                return
             listed = [
-                {"datasetReference": {"projectId": "p", "datasetId": name}, "id": f"p:{name}", "location": place}
-                for name, place in self.server.datasets
+                {"datasetReference": {"projectId": project, "datasetId": name}, "location": place}
+                for name, place in (self.server.datasets if project == "p" else self.server.shared[project])
             ]
             self._send(200, {"datasets": listed})
             return
@@ -284,6 +291,36 @@ def test_a_dataset_that_does_not_exist_is_a_problem(server: Server, opened: Open
     catalog(server)
     schema = opened(dataset_ids=["mart", "gone"]).introspect(Scope())
     assert [(problem.what, "`gone`" in problem.message) for problem in schema.problems] == [("schema", True)]
+
+
+def test_datasets_of_other_projects(server: Server, opened: Open) -> None:
+    catalog(server)
+    server.shared = {"other-p": [("lake", "EU"), ("closed", "EU")]}
+    names = ["table_schema STRING", "table_name STRING"]
+    server.answer(r"`other-p`\.`lake`\.INFORMATION_SCHEMA.TABLES", [*names, "t STRING", "d STRING"],
+                  ["lake", "events", "BASE TABLE", None])  # fmt: skip
+    column = ["c STRING", "d STRING", "n STRING", "f STRING", "g STRING", "p INTEGER"]
+    server.answer(r"`other-p`\.`lake`\.INFORMATION_SCHEMA.COLUMNS", [*names, *column],
+                  ["lake", "events", "id", "INT64", "NO", "NULL", "NEVER", "1"])  # fmt: skip
+    target = ["c STRING", "k STRING", "ts STRING", "tt STRING", "tc STRING", "p INTEGER"]
+    server.answer(r"`other-p`[^;]*FOREIGN KEY", [*names, *target],
+                  ["lake", "events", "fk", "id", "lake", "events", "id", "1"])  # fmt: skip
+    connector = opened(dataset_ids=["p.mart", "other-p.lake", "gone.x"])
+    schema = connector.introspect(Scope())
+    assert {table.ref.schema for table in schema.tables} == {"mart", "other-p.lake"}
+    (events,) = [table for table in schema.tables if table.ref.name == "events"]
+    assert events.foreign_keys[0].target == TableRef("other-p.lake", "events")
+    assert not [sql for sql in server.statements if "`closed`" in sql]
+    problems = [problem.message for problem in schema.problems]
+    assert problems[0].startswith("the schema `gone.x` does not exist") or "`gone.x`" in problems[0]
+    assert any("project `gone`: " in message for message in problems)
+    connector.test(Scope())
+    assert "/bigquery/v2/projects/other-p/datasets/lake/tables/events:testIamPermissions" in server.paths
+
+
+def test_a_table_of_another_project_has_three_quoted_parts() -> None:
+    assert DIALECT.path(TableRef("other-p.lake", "events")) == "`other-p`.`lake`.`events`"
+    assert DIALECT.path(TableRef("mart", "orders")) == "`mart`.`orders`"
 
 
 @pytest.mark.parametrize("writes", [False, True])

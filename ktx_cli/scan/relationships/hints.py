@@ -135,11 +135,14 @@ class _TableIndex:
         columns = {table.ref: {column.name.lower(): column.name for column in table.columns} for table in tables}
         return cls(by_name, columns)
 
-    def find(self, name: str, schema: str, home: str) -> TableRef | None:
+    def find(self, named: Any, home: str) -> TableRef | None:
         """Return the table that a view in the schema `home` refers to, or None if it is ambiguous."""
-        found = self.by_name.get(name.lower(), [])
-        near = [table for table in found if (table.ref.schema or "").lower() == (schema or home).lower()]
-        found = near or ([] if schema and any(table.ref.schema for table in found) else found)
+        found = self.by_name.get(named.name.lower(), [])
+        schema = (named.db or home).lower()
+        # BigQuery's dataset of another project is a schema whose name contains the project.
+        near = [table for table in found if (table.ref.schema or "").lower() == f"{named.catalog}.{schema}".lower()]
+        near = near or [table for table in found if (table.ref.schema or "").lower() == schema]
+        found = near or ([] if named.db and any(table.ref.schema for table in found) else found)
         return found[0].ref if len(found) == 1 else None
 
 
@@ -163,7 +166,7 @@ def _tables_of(select: Any, index: _TableIndex, home: str, local: Set[str]) -> d
     """Return alias -> table for the tables of a SELECT outside its subqueries. `local`: the names in its WITH."""
     found: dict[str, TableRef] = {}
     for table in _from(select, exp.Table):
-        ref = None if not table.db and table.name.lower() in local else index.find(table.name, table.db, home)
+        ref = None if not table.db and table.name.lower() in local else index.find(table, home)
         if ref is not None:
             found[table.alias_or_name.lower()] = ref
     return found

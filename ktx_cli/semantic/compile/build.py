@@ -362,7 +362,7 @@ class Build:
 
     def _physical(self, source: Source) -> exp.Expr:
         if source.table is not None:
-            return table(*source.table)
+            return table(*self.syntax.parts(source.table))
         return cte(self.add(f"{source.name}__sql", self._body(source)))
 
     def _body(self, source: Source) -> exp.Expr:

@@ -162,7 +162,8 @@ def _display(parts: Parts) -> str:
 
 
 def _folded(parts: Parts) -> Parts:
-    return tuple(part.lower() for part in parts)
+    # BigQuery's dataset of another project is one part of a scanned name and two parts of a statement's.
+    return tuple(".".join(parts).lower().split("."))
 
 
 def _in_default_schema(table: NamedTable) -> bool:

@@ -29,7 +29,11 @@ class BigQueryConnection(Database):
     job_timeout_ms: int | None = setting(
         None, "Milliseconds after which a query is stopped. Defaults to 30000.", example=60000, gt=0
     )
-    dataset_ids: list[str] | None = setting(None, "Datasets to read.", example=["mart"])
+    dataset_ids: list[str] | None = setting(
+        None,
+        "Datasets to read. A dataset of another project has the form `project.dataset`.",
+        example=["mart", "bigquery-public-data.samples"],
+    )
     dataset_id: str | None = setting(None, "A single dataset to read.", example="mart")
 
 

@@ -6,7 +6,9 @@ import datetime
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -40,7 +42,7 @@ _TYPES = {
 
 
 class BigQueryConnector(cloud.CloudConnector):
-    """A BigQuery project; a schema is a dataset."""
+    """A BigQuery project; a schema is a dataset, or `project.dataset` for one of another project."""
 
     dialect = "bigquery"
     schema_keys = ("dataset_ids", "dataset_id")
@@ -161,10 +163,35 @@ class BigQueryConnector(cloud.CloudConnector):
         return cloud.Identity("BigQuery", user, self.project)
 
     def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
-        with self._session(None) as session, self._as_client_error():
-            listed = {each.dataset_id: _location(each) for each in session.list_datasets(**_patience())}
-        wanted = {name: place for name, place in listed.items() if scope.schemas is None or name in scope.schemas}
+        names = None if scope.schemas is None else [self._own(name) for name in scope.schemas]
+        projects = {name.rpartition(".")[0] for name in ([""] if names is None else names)}
+        found: dict[str, str] = {}
+        for project in sorted(projects):
+            found |= self._datasets(project, parts)
+        wanted = {name: place for name, place in found.items() if names is None or name in names}
         return BigQueryCatalog(read, parts, self.project, wanted)
+
+    def _scoped(self, scope: Scope) -> Scope:
+        scoped = super()._scoped(scope)
+        return scoped if scoped.schemas is None else replace(scoped, schemas=tuple(map(self._own, scoped.schemas)))
+
+    def _own(self, dataset: str) -> str:
+        """Return a dataset's name without the project of this connection."""
+        return dataset.removeprefix(f"{self.project}.")
+
+    def _datasets(self, project: str, parts: PartReader) -> dict[str, str]:
+        """Return the datasets of a project (empty: this connection's) by name, with their locations."""
+        prefix = f"{project}." if project else ""
+        with self._session(None) as session:
+            try:
+                with self._as_client_error():
+                    listed = list(session.list_datasets(project or None, **_patience()))
+            except cloud.ClientError as error:
+                if not project or getattr(error.cause, "code", None) not in _CLOSED:
+                    raise
+                parts.problems.append(ObjectProblem(None, "schema", f"project `{project}`: {reason(error)}"))
+                return {}
+        return {f"{prefix}{each.dataset_id}": _location(each) for each in listed}
 
     def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         """Check the permissions on one table of each dataset, because BigQuery reports them only per table."""
@@ -179,7 +206,7 @@ class BigQueryConnector(cloud.CloudConnector):
         return cloud.Rights(any(_WRITE in each for each in allowed.values()), facts)
 
     def _permissions(self, session: Any, ref: TableRef) -> list[str]:
-        place = f"{self.project}.{ref.schema}.{ref.name}"
+        place = ".".join((*_place(self.project, ref.schema or ""), ref.name))
         return list(session.test_iam_permissions(place, [_READ, _WRITE], **_patience()).get("permissions", ()))
 
 
@@ -217,6 +244,12 @@ def _parameter(value: Any) -> Any:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return bigquery.ScalarQueryParameter(None, "TIMESTAMP", value)
     return bigquery.ScalarQueryParameter(None, _TYPES.get(type(value), "STRING"), value)
+
+
+def _place(project: str, dataset: str) -> tuple[str, str]:
+    """Return the project and name of a dataset, which is the given project's unless its name contains another."""
+    other, _, name = dataset.rpartition(".")
+    return other or project, name
 
 
 def _location(dataset: Any) -> str:
@@ -320,7 +353,9 @@ class BigQueryCatalog:
 
     def foreign_keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the foreign keys, which BigQuery does not enforce."""
-        return [row[:-1] for row in _ordered(self._rows("foreign keys", _FOREIGN_KEYS, schemas), 3)]
+        rows = _ordered(self._rows("foreign keys", _FOREIGN_KEYS, schemas), 3)
+        # A foreign key and its target are in one dataset.
+        return [(*row[:4], _labelled(row[0].rpartition(".")[0], row[4:-1])[0], *row[5:-1]) for row in rows]
 
     def views(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the SQL of views and materialized views."""
@@ -330,8 +365,9 @@ class BigQueryCatalog:
         """Return the rows from all datasets; if one cannot be read, query each dataset separately."""
         rows: cloud.Rows = []
         for group in self._groups(schemas):
+            project = group[0].rpartition(".")[0]
             try:
-                rows += self._read(self._sql(template, group))
+                rows += map(partial(_labelled, project), self._read(self._sql(template, group)))
             except cloud.ClientError as error:
                 if getattr(error.cause, "code", None) not in _CLOSED:
                     raise
@@ -343,18 +379,23 @@ class BigQueryCatalog:
         return rows
 
     def _groups(self, schemas: Sequence[str] | Mapping[str, str]) -> list[list[str]]:
-        by_location: dict[str, list[str]] = {}
+        by_place: dict[tuple[str, str], list[str]] = {}
         for schema in schemas:
-            by_location.setdefault(self._datasets[schema], []).append(schema)
+            by_place.setdefault((schema.rpartition(".")[0], self._datasets[schema]), []).append(schema)
         return [
             group[start : start + _TOGETHER]
-            for group in map(sorted, by_location.values())
+            for group in map(sorted, by_place.values())
             for start in range(0, len(group), _TOGETHER)
         ]
 
     def _sql(self, template: str, datasets: Sequence[str]) -> str:
-        places = (cloud.identifier("bigquery", self._project, dataset) for dataset in datasets)
+        places = (cloud.identifier("bigquery", *_place(self._project, dataset)) for dataset in datasets)
         return "\nUNION ALL\n".join(template.format(dataset=place).strip() for place in places)
+
+
+def _labelled(project: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row that begins with the name of a dataset of a project (empty: the connection's)."""
+    return (f"{project}.{row[0]}", *row[1:]) if project else row
 
 
 def unquoted(literal: str) -> str:

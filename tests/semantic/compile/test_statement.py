@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlglot
 from sqlglot import exp
 
+from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask, compile_query
 from ktx_cli.semantic.compile.statement import Compiled
+from ktx_cli.semantic.load.load import load_model
 from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.golden.engines import opened
@@ -89,6 +92,21 @@ def test_two_facts_are_combined_and_not_joined(shop: Connector) -> None:
         alone = ask(shop_model(), both | {"measures": [measure]}, shop, attributes=ATTRIBUTES).rows
         values = {row[0]: row[1] for row in alone}
         assert {row[0]: row[number] for row in rows if row[0] in values} == values
+
+
+@pytest.mark.table(
+    ("dialect", "named"), [("bigquery", "`other-p`.`lake`.`events`"), ("postgres", '"other-p.lake"."events"')]
+)
+def test_a_schema_with_a_dot(dialect: str, named: str, tmp_path: Path) -> None:
+    file = tmp_path / "semantic-layer" / "lake" / "events.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        "name: events\ntable: '\"other-p.lake\".events'\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+        "measures: [{name: n, expr: count(*)}]\n"
+    )
+    model = load_model(Layout(tmp_path), "lake", dialect)
+    sql = compile_query(model, {"measures": ["events.n"]}, now=NOW).compiled.tree.sql(dialect)
+    assert f"FROM {named} AS" in sql
 
 
 @pytest.mark.table("dialect", ["tsql", "mysql", "sqlite", "bigquery"])
