@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         scope_from_options,
     )
     from ktx_cli.warehouses.registry import (
+        VERIFIED_TEXTS,
         Opener,
         Signature,
         Warehouse,
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
 
 BUILT_IN: Final = (
     "sqlite", "duckdb", "files", "postgres", "mysql", "sqlserver", "clickhouse", "snowflake", "bigquery", "redshift",
-    "databricks", "trino",
+    "databricks", "trino", "hologres",
 )  # fmt: skip
 """The database drivers, in the order used in all lists; each is a folder in this package."""
 

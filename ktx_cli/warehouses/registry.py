@@ -20,6 +20,13 @@ Verified = Literal["real", "emulator", "scripted"]
 """How far a kind of database has been run: the real database, an emulator that executes its SQL or protocol, or only a
 scripted server of ours with expected statements and answers."""
 
+VERIFIED_TEXTS: Mapping[Verified, str] = {
+    "real": "real database",
+    "emulator": "emulator",
+    "scripted": "no real server yet",
+}
+"""What reports say about how far a kind of database has been run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:

@@ -16,9 +16,11 @@ Run = Callable[..., Any]
 
 
 def test_list(ktx: Run, project: Path) -> None:
-    assert (
-        ktx("connection", "list", "--plain").out == "id\tdriver\tkind\tlast read\nwarehouse\tsqlite\tdatabase\tnever\n"
+    assert ktx("connection", "list", "--plain").out == (
+        "id\tdriver\tkind\ttested on\tlast read\nwarehouse\tsqlite\tdatabase\treal database\tnever\n"
     )
+    (listed,) = ktx("connection", "list", "--json").data["connections"]
+    assert listed["verified"] == "real"
 
 
 def test_test_says_version_latency_and_privileges(ktx: Run, project: Path) -> None:
@@ -211,4 +213,4 @@ def test_status_says_when_a_source_was_fetched(ktx: Run, project: Path) -> None:
     text = ktx("status").out
     assert re.search(r"docs\tdocuments\tfiles\t1\t\d+ s ago\n", text), text
     assert "\tktx ingest\tdone\t" in text
-    assert f"docs\tdocuments\tsource\t{docs['last_fetch']['finished']}\n" in ktx("connection", "list").out
+    assert f"docs\tdocuments\tsource\t\t{docs['last_fetch']['finished']}\n" in ktx("connection", "list").out

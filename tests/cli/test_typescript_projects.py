@@ -157,10 +157,10 @@ def test_drivers_of_the_typescript_ktx_are_warned_about_and_nothing_fails(ktx: R
     committed(a_project(work, "drivers_of_its_own"))
     validated = ktx("config", "validate", "--json")
     assert validated.code == 0
-    assert [each["code"] for each in validated.envelope["warnings"]] == ["config_foreign_driver"] * 8
+    assert [each["code"] for each in validated.envelope["warnings"]] == ["config_foreign_driver"] * 7
     listed = ktx("connection", "list", "--json").data["connections"]
     assert [each["id"] for each in listed if each["kind"] != "disabled"] == ["ferries"]
-    assert len(listed) == 9
+    assert len(listed) == 8
     assert ktx("ingest", "--no-llm", "--json").code == 0
     asked = ktx("ingest", "events", "--no-llm", "--json")
     assert asked.code == 2

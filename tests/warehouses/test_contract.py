@@ -136,6 +136,34 @@ class TestPostgres(WarehouseContract):
         )
 
 
+@pytest.mark.postgres
+class TestHologres(WarehouseContract):
+    """What Hologres shares with Postgres, on Postgres and without its transactions."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, postgres_server: PostgresServer) -> PreparedDatabase:
+        engine = ("CREATE SCHEMA hologres", "CREATE TABLE hologres.hg_query_log (query text)")
+        url = postgres_server.create_database("hologres_contract", *statements(), *engine)
+        return PreparedDatabase(
+            "hologres",
+            {"url": url},
+            schema="public",
+            refused=(
+                "COPY public.customers TO PROGRAM 'touch beside'",
+                "DO $$ BEGIN DELETE FROM public.customers; END $$",
+                "SET default_transaction_read_only = off",
+                "SELECT 1; DELETE FROM public.customers",
+                "SELECT id INTO public.u FROM public.customers",
+                "WITH gone AS (DELETE FROM public.customers RETURNING id) SELECT id FROM gone",
+                "EXPLAIN ANALYZE DELETE FROM public.customers",
+                "/* /* */ SELECT */ DELETE FROM public.customers",
+            ),
+            endless="SELECT pg_sleep(60)",
+            missing={"url": url.rpartition("/")[0] + "/missing"},
+        )
+
+
 @pytest.mark.mysql
 class TestMysql(WarehouseContract):
     @pytest.fixture(scope="class")

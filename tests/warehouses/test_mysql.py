@@ -14,6 +14,8 @@ import pytest
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.testing.servers import MariaDBServer
 from ktx_cli.warehouses import base
+from ktx_cli.warehouses.mysql import connector as mysql
+from ktx_cli.warehouses.mysql.connector import MySqlConnector
 from ktx_cli.warehouses.port import Connector, ForeignKey, Index, Scope, TableRef, UniqueKey
 
 pytestmark = pytest.mark.mysql
@@ -321,3 +323,43 @@ def test_functions_of_the_database_shadow_nothing(mariadb_server: MariaDBServer,
         "information_schema.tables",
         "t",
     ]
+
+
+def test_starrocks_and_doris_have_no_transactions_to_read_in(
+    shop: str, mariadb_server: MariaDBServer, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mysql, "_ANALYTIC", re.compile("."))
+    settings = MySqlConnector._session_settings
+    asked: list[str] = []
+
+    def known(self: MySqlConnector, version: str) -> list[str]:
+        asked.extend(settings(self, version))
+        return ["SET SESSION max_statement_time = 30"]
+
+    monkeypatch.setattr(MySqlConnector, "_session_settings", known)
+    offset = len(mariadb_server.statements)
+    starrocks = opened("mysql", url=shop)
+    assert isinstance(starrocks, MySqlConnector)
+    assert asked[:1] == [f"SET SESSION query_timeout = {int(starrocks.statement_seconds)}"]
+    assert [starrocks.query("SELECT 1 AS a", max_rows=5).rows for _ in range(2)] == [((1,),)] * 2
+    assert not [text for text in sent(mariadb_server, offset) if "TRANSACTION" in text or "ROLLBACK" in text]
+    for refused in (
+        "EXPLAIN ANALYZE DELETE FROM orders",
+        "WITH a AS (SELECT 1) DELETE FROM orders",
+        "DELETE FROM orders",
+    ):
+        with pytest.raises(SourceError) as caught:
+            starrocks.query(refused)
+        assert caught.value.code == "read_only"
+
+
+@pytest.mark.parametrize(
+    ("comment", "shown"),
+    [
+        ("StarRocks version 3.3.2", "StarRocks version 3.3.2"),
+        ("Doris version doris-2.1.7-rc03", "Doris version doris-2.1.7-rc03"),
+        ("MySQL Community Server - GPL", "MySQL 8.0.33 (MySQL Community Server - GPL)"),
+    ],
+)
+def test_the_product_is_named(comment: str, shown: str) -> None:
+    assert mysql._server_version("8.0.33", comment) == shown

@@ -27,6 +27,7 @@ def test_drivers() -> None:
     assert {driver: registry.dialect_of(driver) for driver in WAREHOUSES.built_in} == {
         **{driver: driver for driver in WAREHOUSES.built_in},
         "files": "duckdb",
+        "hologres": "postgres",
         "sqlserver": "tsql",
     }
     assert registry.dialect_of("no_such_driver") is None

@@ -30,14 +30,17 @@ commands = group("List, test, add and remove connections.")
 def list_connections(session: Session) -> Result:
     """List the connections of this project.
 
+    For a database, the list also says on what this version's driver has been tested: the real database, an emulator
+    that runs its statements, or no real server yet.
+
     Examples:
         ktx connection list
         ktx connection list --json
     """
     results = [result for _, result in session.run_all(None, lambda session, _: _listed(session))]
     found = [each for result in results for each in result.data]
-    rows = tuple((each["id"], each["driver"], each["kind"], last_read) for each, last_read in found)
-    table = Table(("id", "driver", "kind", "last read"), rows)
+    rows = tuple((each["id"], each["driver"], each["kind"], _tested_on(each), last_read) for each, last_read in found)
+    table = Table(("id", "driver", "kind", "tested on", "last read"), rows)
     steps = [] if rows else results[0].next_steps
     return Result({"connections": [each for each, _ in found]}, [table], next_steps=steps)
 
@@ -53,8 +56,23 @@ def _listed(session: Session) -> Result:
     loaded = load_config(layout.config)
     connections, warnings = connection_statuses(CheckContext(layout, loaded, os.environ))
     session.warn(*loaded.notices(), *warnings)
-    found = [({**c.to_json(), "id": session.qualified(c.id)}, _last_read(c)) for c in connections]
+    found = [
+        ({**c.to_json(), "id": session.qualified(c.id), "verified": _verified(c)}, _last_read(c)) for c in connections
+    ]
     return Result(found, next_steps=[] if found else [first_step(layout.root, loaded.config)])
+
+
+def _verified(connection: ConnectionStatus) -> str | None:
+    from ktx_cli.warehouses import warehouse_of
+
+    warehouse = warehouse_of(connection.driver) if connection.is_database else None
+    return None if warehouse is None else warehouse.verified
+
+
+def _tested_on(connection: Mapping[str, Any]) -> str:
+    from ktx_cli.warehouses import VERIFIED_TEXTS
+
+    return "" if connection["verified"] is None else VERIFIED_TEXTS[connection["verified"]]
 
 
 def _last_read(connection: ConnectionStatus) -> str:

@@ -1,4 +1,4 @@
-"""Read MySQL and MariaDB with PyMySQL; a schema is a database on these servers."""
+"""Read MySQL, MariaDB and servers with their protocol with PyMySQL; a schema is a database on these servers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base, port, server
 from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, fill, folded, option_file, read_only_error, reason
+from ktx_cli.warehouses.cloud import require_query
 from ktx_cli.warehouses.mysql.dialect import DIALECT
 from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged_mysql_connection
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
+_EXECUTED = re.compile(r"\s*(EXPLAIN|DESCRIBE|DESC)\s+ANALYZE\b", re.IGNORECASE)
 _STATEFUL = re.compile(r"_LOCK|@|LAST_INSERT_ID|_VALUE_FOR|SLEEP|FOUND_ROWS", re.IGNORECASE)
 """Expressions that change a session's state: locks and variables."""
 
@@ -30,6 +32,7 @@ _MODES = (
     *("disable", "prefer", "require", "verify-full"),
 )
 _WITHOUT_EFFECT = ("charset", "connect_timeout", "connectTimeout", "connectionLimit", "timezone")
+_ANALYTIC = re.compile(r"StarRocks|Doris", re.IGNORECASE)
 _STOPPED = (1969, 3024, 1317)
 _WAITED = (1205,)
 _REFUSED_WRITES = (1792, 1290, 1836)
@@ -48,12 +51,18 @@ class MySqlConnector(ServerConnector):
         "ssl": FLAG,
     }
     reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
+    _analytic = False
+    """Whether the server is StarRocks or Apache Doris, whose transactions only write and which have other limits."""
 
     def _check(self, sql: str) -> None:
         super()._check(sql)
         # A read-only transaction does not prevent a statement from writing a file on the server.
         if _TO_FILE.search(sql):
             raise read_only_error(self.where, "a statement with OUTFILE or DUMPFILE is")
+        if self._analytic:
+            if _EXECUTED.match(sql):
+                raise read_only_error(self.where, "EXPLAIN ANALYZE, which executes the statement, is")
+            require_query(sql, self.dialect, self.where)
 
     def _connect(self) -> Any:
         connection = self._unconnected()
@@ -80,16 +89,25 @@ class MySqlConnector(ServerConnector):
         try:
             connection.connect(link)
             with connection.cursor() as cursor:
-                cursor.execute("SET SESSION TRANSACTION READ ONLY")
-                cursor.execute(f"SET SESSION lock_wait_timeout = {base.LOCK_SECONDS}")
-                if "MariaDB" in connection.server_version:
-                    cursor.execute(f"SET SESSION max_statement_time = {self.statement_seconds:g}")
-                else:
-                    cursor.execute(f"SET SESSION max_execution_time = {int(self.statement_seconds * 1000)}")
+                cursor.execute("SELECT @@version_comment")
+                self._analytic = bool(_ANALYTIC.search(str(cursor.fetchone())))
+                for statement in self._session_settings(connection.server_version):
+                    cursor.execute(statement)
         except BaseException:
             link.close()
             connection._force_close()
             raise
+
+    def _session_settings(self, version: str) -> list[str]:
+        if self._analytic:
+            return [f"SET SESSION query_timeout = {int(self.statement_seconds)}"]
+        limit = (
+            f"max_statement_time = {self.statement_seconds:g}"
+            if "MariaDB" in version
+            else f"max_execution_time = {int(self.statement_seconds * 1000)}"
+        )
+        own = (f"lock_wait_timeout = {base.LOCK_SECONDS}", limit)
+        return ["SET SESSION TRANSACTION READ ONLY", *(f"SET SESSION {each}" for each in own)]
 
     def _connect_failure(self, error: Exception, expired: bool) -> Exception:
         if expired:
@@ -171,7 +189,8 @@ class MySqlConnector(ServerConnector):
 
         # The server has a default row limit of its own, unless the statement has a larger LIMIT.
         session.query(f"SET SESSION sql_select_limit = {max_rows + 1}")
-        session.query("START TRANSACTION READ ONLY")
+        if not self._analytic:
+            session.query("START TRANSACTION READ ONLY")
         cursor = session.cursor(SSCursor)
         try:
             cursor.execute(sql, parameters)
@@ -187,7 +206,8 @@ class MySqlConnector(ServerConnector):
             _cut_off(session)
         else:
             cursor.close()
-            session.rollback()
+            if not self._analytic:
+                session.rollback()
             session.query("SET SESSION sql_select_limit = DEFAULT")
         if not columns:
             raise read_only_error(self.where, "a statement that returns nothing is")
@@ -277,6 +297,8 @@ def _cut_off(session: Any) -> None:
 
 
 def _server_version(version: str, comment: str) -> str:
+    if _ANALYTIC.search(comment):
+        return comment
     return version if "MariaDB" in version else f"MySQL {version} ({comment})"
 
 
@@ -303,7 +325,8 @@ def _grants_writing(read: Reader, schemas: set[str | None]) -> bool:
 
 _RELATIONS = """
 SELECT table_schema, table_name, table_type, table_rows, table_comment FROM information_schema.tables
-WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
+WHERE table_schema NOT IN
+  ('mysql', 'information_schema', 'performance_schema', 'sys', '_statistics_', '__internal_schema')
   AND table_type IN ('BASE TABLE', 'VIEW', 'SYSTEM VERSIONED')
 """
 _COLUMNS = """

@@ -223,12 +223,8 @@ class PostgresConnector(ServerConnector):
         """Yield a reader whose statements share one snapshot, which excludes later created, dropped or altered objects.
 
         The results of `pg_get_expr` and `pg_get_viewdef` are as of the call. Each statement releases its locks at once,
-        and a failed one does not affect the snapshot. Redshift, which has no savepoints, has no snapshot.
+        and a failed one does not affect the snapshot.
         """
-        if self.dialect != "postgres":
-            with self._rows() as read_alone:
-                yield read_alone
-            return
         with self._session(None) as session, self._transaction(session) as cursor:
             cursor.execute(_SNAPSHOT)
 
@@ -367,6 +363,40 @@ class PostgresConnector(ServerConnector):
             "timeout": Hint("check {} and the firewall", self._settings("host", "port")),
         }
         return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
+
+
+SESSION = ("SET statement_timeout TO {milliseconds}", "SET search_path TO pg_catalog")
+"""The initial settings of a session on a server that is only similar to Postgres: the limit for statements and locks,
+and the names."""
+
+
+class SimilarConnector(PostgresConnector):
+    """Read-only sessions on a server with the protocol of Postgres but not all of its settings.
+
+    It refuses a login with settings that only Postgres has, and has no savepoints, so that its catalog is read
+    without a snapshot.
+    """
+
+    def _parameters(self) -> dict[str, Any]:
+        options = self.address.parameters.get("options")
+        kept = {name: value for name, value in super()._parameters().items() if name != "options"}
+        return {**kept, **({"options": options} if options else {})}
+
+    def _looked_at(self, session: Any) -> Any:
+        """Set the limits of a new session."""
+        try:
+            with session.cursor() as cursor:
+                for statement in SESSION:
+                    cursor.execute(statement.format(milliseconds=int(self.statement_seconds * 1000)))
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    @contextmanager
+    def _picture(self) -> Iterator[Reader]:
+        with self._rows() as read:
+            yield read
 
 
 def _lock_error() -> type[Exception]:

@@ -9,12 +9,9 @@ from typing import Any
 
 from ktx_cli.warehouses import port
 from ktx_cli.warehouses.base import TableDraft
-from ktx_cli.warehouses.postgres.connector import PostgresConnector
+from ktx_cli.warehouses.postgres.connector import SimilarConnector
 from ktx_cli.warehouses.redshift.dialect import DIALECT
 from ktx_cli.warehouses.server import PartReader, Reader
-
-SESSION = ("SET statement_timeout TO {milliseconds}", "SET search_path TO pg_catalog")
-"""The initial settings of a session. Redshift's only limit for lock waits is the statement limit."""
 
 WHO = """
 SELECT current_user::varchar, u.usesuper, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
@@ -23,29 +20,14 @@ FROM pg_catalog.pg_user AS u WHERE u.usename = current_user
 """
 
 
-class RedshiftConnector(PostgresConnector):
+class RedshiftConnector(SimilarConnector):
     """Read-only sessions on a Redshift database. Statements must qualify every table with its schema."""
 
     dialect = "redshift"
     default_port = 5439
 
     def _parameters(self) -> dict[str, Any]:
-        given = super()._parameters()
-        # Redshift refuses a login with settings that only Postgres has.
-        options = self.address.parameters.get("options")
-        kept = {name: value for name, value in given.items() if name != "options"}
-        return {"sslmode": "require", **kept, **({"options": options} if options else {})}
-
-    def _looked_at(self, session: Any) -> Any:
-        """Set the limits of a new session."""
-        try:
-            with session.cursor() as cursor:
-                for statement in SESSION:
-                    cursor.execute(statement.format(milliseconds=int(self.statement_seconds * 1000)))
-        except BaseException:
-            session.close()
-            raise
-        return session
+        return {"sslmode": "require", **super()._parameters()}
 
     @contextmanager
     def _transaction(self, session: Any) -> Iterator[Any]:

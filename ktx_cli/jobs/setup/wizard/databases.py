@@ -186,7 +186,10 @@ def _ask_driver(work: WizardRun, kind: ConnectionGroup) -> str:
         if model is None:
             continue
         label = (model.__doc__ or driver).rstrip(".")
-        choices.append(MenuItem(driver, f"{driver}: {label}", "needs a package" if missing_package(driver) else ""))
+        warehouse = warehouse_of(driver)
+        notes = ["tested on no real server yet"] if warehouse is not None and warehouse.verified == "scripted" else []
+        notes += ["needs a package"] if missing_package(driver) else []
+        choices.append(MenuItem(driver, f"{driver}: {label}", ", ".join(notes)))
     driver = work.dialog.select("driver", f"Which kind of {kind.noun}?", choices)
     _require_package(work, driver)
     return driver
