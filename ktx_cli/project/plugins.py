@@ -153,7 +153,7 @@ class Registry(Generic[KindT]):
 
     def _load(self, name: str) -> KindT | PluginError:
         if name in self.built_in:
-            return cast(KindT, imported(f"{self._package}.{name}:{self._attribute}"))
+            return cast(KindT, imported(f"{self._package}.{name.replace('-', '_')}:{self._attribute}"))
         first, *others = self._plugins()[name]
         if others:
             packages = listing([f"`{_distribution(entry)}`" for entry in (first, *others)])

@@ -22,6 +22,8 @@ DEEPEST: Final = 100
 """The maximum nesting of a response."""
 
 _FORMAT: Final = 1
+_OMITTED: Final = ("omitted",)
+"""The entry of a page without a document, where others list the pages below them."""
 
 Document = dict[str, Any]
 AnswerError = SourceError | HttpAuthError
@@ -166,6 +168,9 @@ class PageFetch:
         """Reuse a page from the last fetch if the source says that it is unchanged. Returns False otherwise."""
         if not moment or self._last.get(path, ("",))[0] != moment:
             return False
+        if self.below(path) == _OMITTED:
+            self._entries[path] = self._last[path]
+            return True
         raw = self._before(path)
         if raw is not None:
             self._files[path] = raw
@@ -190,6 +195,10 @@ class PageFetch:
         self.context.emit(StepProgress("fetch", self.fetched, None, self.context.connection))
         self._entries[path] = (moment, *below)
         self._files[path] = self.context.raw.put(path, content)
+
+    def omit(self, path: str, moment: str) -> None:
+        """Record a page without a document as of `moment`, so that it is not read again until it changes."""
+        self._entries[path] = (moment, *_OMITTED)
 
     def keep(self, path: str) -> None:
         """Keep a page from the last fetch, if there was one; the next fetch reads it again."""

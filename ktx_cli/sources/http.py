@@ -175,7 +175,10 @@ class HttpClient:
         if answer.status < 400:
             return answer, None
         failed = status_error(self.site.name, request.label, answer.status, error_text(answer.content), self.site.hints)
-        if answer.status not in RETRIED:
+        reason = error_reason(answer.content)
+        if reason:
+            failed.details["reason"] = reason
+        if answer.status not in RETRIED and reason not in self.site.busy:
             raise failed
         return failed, retry_after(answer.headers.get("retry-after"), self._clock())
 
@@ -444,6 +447,17 @@ def _message_in(body: Any) -> str:
     return body if isinstance(body, str) else ""
 
 
+def error_reason(content: bytes) -> str:
+    """Return the machine-readable reason in an error response of Google's shape, or an empty string."""
+    try:
+        error = json.loads(content[:_READ_OF_AN_ERROR])["error"]
+        listed = [*(error.get("errors") or ()), *(error.get("details") or ())]
+        reason = next((each["reason"] for each in listed if "reason" in each), "")
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return ""
+    return reason if isinstance(reason, str) and re.fullmatch(r"\w{1,60}", reason) else ""
+
+
 def status_error(name: str, asked: str, status: int, detail: str, hints: Mapping[str, str]) -> KtxError:
     """Return the error for a response. `asked` describes the request; `hints` has `credential` and `address`."""
     tail = f": {detail}" if detail else ""
@@ -464,7 +478,8 @@ class Site:
     """The site that a client talks to. `name` and `where` (`connections.notes`) are for messages.
 
     `credential` and `address` are the keys of the connection to which errors refer. `proxy`: a URL, or a mapping with
-    `url`; None uses the environment.
+    `url`; None uses the environment. `busy`: reasons in an error response (`error_reason`) after which a retry may help
+    whatever its status.
     """
 
     name: str
@@ -474,6 +489,7 @@ class Site:
     credential: str = "api_key"
     address: str = "base_url"
     proxy: Any = field(default=None, repr=False)
+    busy: frozenset[str] = frozenset()
 
     @property
     def hints(self) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from tests.sources import tableau_files as tableau
 from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
 from tests.sources.scripted_confluence import FakeConfluence
+from tests.sources.scripted_google import FakeGoogle
 from tests.sources.scripted_notion import R1, R2, A, B, C, FakeNotion, block, dashed, handbook
 from tests.sources.web_site import Reply
 
@@ -439,6 +440,44 @@ class Confluence(WebRow):
         return {self._page("11", "1"), self._page("12", "1")}
 
 
+class GoogleDrive(WebRow):
+    name, kind = "google-drive", "google-drive"
+    files, units, projects = 4, 4, True
+    content = r"/drive/v3/files/doc-\d/export"
+    shapes: ClassVar[Mapping[str, str]] = {
+        r"/drive/v3/files/.*/export": "document", r"/drive/v3/files/.*": "folder", r"/drive/v3/files": "list",
+    }  # fmt: skip
+    again: ClassVar[Mapping[str, int]] = {"POST /token": 1, "GET folder": 1, "GET list": 3}
+    one: ClassVar[Mapping[str, int]] = {"GET document": 1}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double = FakeGoogle()
+        self.double.folder("sub", "Finance")
+        for number, parent in ((1, "folder-top"), (2, "folder-top"), (3, "folder-top"), (4, "sub")):
+            self._document(number, parent)
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        entry = {
+            "driver": "google-drive", "folder_ids": ["folder-top"], "credentials_json": "env:GOOGLE_KEY",
+            "base_url": self.site.url,
+        }  # fmt: skip
+        return {"src": entry}
+
+    def _document(self, number: int, parent: str = "folder-top") -> str:
+        self.double.document(f"doc-{number}", f"Page {number}", f"{LONG}Edition {self.edition}.", parent)
+        return f"pages/doc-{number}.md"
+
+    def change(self) -> set[str]:
+        self.edition += 1
+        return {self._document(4, "sub")}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        return {self._document(1), self._document(2)}
+
+
 ASKED = (
     ("ada", 40, "SELECT c.name, sum(o.amount) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY c.name"),
     ("ben", 90, "SELECT name FROM customers WHERE country = 'DE'"),
@@ -538,5 +577,5 @@ class HistoryOfPostgres(Row):
 
 ROW_TYPES: tuple[type[Row], ...] = (
     FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Odcs, Metabase, Looker,
-    Notion, Confluence, HistoryInAFile, HistoryOfPostgres,
+    Notion, Confluence, GoogleDrive, HistoryInAFile, HistoryOfPostgres,
 )  # fmt: skip

@@ -21,13 +21,20 @@ from tests.cli.source_row import World
 from tests.cli.source_rows import ROW_TYPES, TOKEN
 from tests.sources.looker.scripted import SECRET
 from tests.sources.metabase.scripted import KEY
+from tests.sources.scripted_google import service_key
 from tests.sources.web_site import serve_site
 from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 Run = Callable[..., Any]
 Fields = dict[str, Any]
 PEM = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0LWtleQ==\n-----END PRIVATE KEY-----\n"
-SECRETS = {"METABASE_KEY": KEY, "LOOKER_SECRET": SECRET, "NOTION_TOKEN": TOKEN, "CONFLUENCE_TOKEN": TOKEN}
+SECRETS = {
+    "METABASE_KEY": KEY,
+    "LOOKER_SECRET": SECRET,
+    "NOTION_TOKEN": TOKEN,
+    "CONFLUENCE_TOKEN": TOKEN,
+    "GOOGLE_KEY": service_key(),
+}
 """The variables that the rows of sources name, and what is in them: given in clear here."""
 
 

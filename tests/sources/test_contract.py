@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.sources.confluence.source import ConfluenceSource
+from ktx_cli.sources.google_drive.source import GoogleDriveSource
 from ktx_cli.sources.notion.source import NotionSource
 from ktx_cli.sources.query_history.source import QueryHistorySource
 from ktx_cli.testing.source_contract import CONNECTION, SourceCase, SourceContract
@@ -23,6 +24,7 @@ from tests.sources.git_server import Repository
 from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
 from tests.sources.scripted_confluence import FakeConfluence
+from tests.sources.scripted_google import TOP, FakeGoogle, private_key, service_key
 from tests.sources.scripted_notion import LATER, A, B, C, block, dashed, handbook
 
 DBT = """\
@@ -279,6 +281,34 @@ class TestConfluence(SourceContract):
             source=ConfluenceSource(sleep=lambda seconds: None),
             environ={"TOKEN": "confluence-secret-value"},
             secrets=("confluence-secret-value",),
+        )
+
+
+class TestGoogleDrive(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any) -> SourceCase:
+        fake = FakeGoogle()
+        fake.document("doc-1", "Handbook", "Welcome.")
+        fake.document("doc-2", "Refunds", "Within 30 days.")
+
+        def answers(asked: Any) -> Any:
+            found = fake.answer(asked)
+            return found if isinstance(found, reply) else reply(found)
+
+        def damage() -> None:
+            fake.document("doc-2", "Refunds", "Never.")
+            web_site.answers = lambda asked: reply("", 500) if "doc-2/export" in asked.path else answers(asked)
+
+        web_site.answers = answers
+        return SourceCase(
+            {"driver": "google-drive", "base_url": web_site.url, "folder_ids": [TOP], "credentials_json": "env:KEY"},
+            change=lambda: fake.document("doc-2", "Refunds", "Never."),
+            remove=lambda: fake.files.pop("doc-2"),
+            breaks=refusing(web_site, reply),
+            damage=damage,
+            source=GoogleDriveSource(sleep=lambda seconds: None),
+            environ={"KEY": service_key()},
+            secrets=(private_key(), "token-1"),
         )
 
 

@@ -16,13 +16,17 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as the site got it; `query` has the first value of each parameter, `body` the JSON or text sent."""
+    """A request as the site got it; `query` has the first value of each parameter, `body` the JSON or text sent.
+
+    `queries`: all values of each parameter.
+    """
 
     method: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]
     body: Any
+    queries: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,11 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         length = int(self.headers.get("Content-Length", 0))
         sent = self.rfile.read(length)
-        query = {name: values[0] for name, values in parse_qs(address.query, keep_blank_values=True).items()}
+        queries = parse_qs(address.query, keep_blank_values=True)
+        query = {name: values[0] for name, values in queries.items()}
         headers = {name.lower(): value for name, value in self.headers.items()}
         site: WebSite = self.server.site  # type: ignore[attr-defined]
-        self._send(site.reply(Asked(self.command, address.path, query, headers, _decoded(sent))))
+        self._send(site.reply(Asked(self.command, address.path, query, headers, _decoded(sent), queries)))
 
     do_GET = do_POST = do_PUT = do_DELETE = _answer
 

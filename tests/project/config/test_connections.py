@@ -106,6 +106,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "metabase": {"api_url": "env:METABASE_URL"},
     "notion": {"crawl_mode": "all_accessible"},
     "confluence": {"base_url": "https://c/wiki"},
+    "google-drive": {"folder_ids": ["f"]},
     "documents": {"path": "handbook"},
 }
 

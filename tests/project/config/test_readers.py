@@ -64,6 +64,7 @@ SOURCE_READERS = {
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),
     "confluence": ("sources/confluence", "engine/documents"),
+    "google-drive": ("sources/google_drive", "engine/documents"),
     "documents": ("sources/documents", "engine/documents"),
 }
 """Driver of a context source -> modules and folders of the package that read its connection's fields."""
