@@ -103,6 +103,7 @@ def clickhouse(tmp_path: Path) -> Iterator[ChServer]:
 ELSEWHERE: dict[str, Fields] = {
     "sqlserver": {"host": "db", "port": 1433, "database": "dwh", "username": "u", "password": "env:P", "encrypt": True},
     "redshift": {"host": "db", "port": 5439, "database": "dwh", "username": "u", "password": "canary-pw"},
+    "hologres": {"host": "db", "port": 80, "database": "dwh", "username": "u", "password": "canary-pw"},
     "trino": {"host": "db", "port": 8080, "catalog": "hive", "user": "u", "schemas": ["a", "b"], "ssl": False},
     "databricks": {"host": "db", "http_path": "/sql/1.0/warehouses/a", "token": "canary-token", "catalog": "main"},
     "snowflake": {

@@ -94,6 +94,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "snowflake": {"account": "a"},
     "bigquery": {"credentials_json": "file:~/k.json"},
     "redshift": {"host": "db"},
+    "hologres": {"host": "db"},
     "databricks": {"host": "db"},
     "trino": {"host": "db"},
     "dbt": {"source_dir": "dbt"},
