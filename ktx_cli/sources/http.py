@@ -440,7 +440,10 @@ def error_text(content: bytes) -> str:
 
 def _message_in(body: Any) -> str:
     if isinstance(body, dict):
-        named = (_message_in(body.get(key)) for key in ("message", "error_description", "detail", "title", "error"))
+        named = (
+            _message_in(body.get(key))
+            for key in ("message", "error_description", "detail", "title", "error", "errorMessages")
+        )
         return next((text for text in named if text), _message_in(body.get("errors")))
     if isinstance(body, list):
         return _message_in(body[0]) if body else ""

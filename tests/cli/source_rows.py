@@ -13,6 +13,7 @@ from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
 from tests.sources.scripted_confluence import FakeConfluence
 from tests.sources.scripted_google import FakeGoogle
+from tests.sources.scripted_jira import FakeJira
 from tests.sources.scripted_notion import R1, R2, A, B, C, FakeNotion, block, dashed, handbook
 from tests.sources.web_site import Reply
 
@@ -478,6 +479,44 @@ class GoogleDrive(WebRow):
         return {self._document(1), self._document(2)}
 
 
+class Jira(WebRow):
+    name, kind = "jira", "jira"
+    files, units, projects = 4, 4, True
+    content = r"/rest/api/3/issue/\d+"
+    shapes: ClassVar[Mapping[str, str]] = {
+        r"/rest/api/3/issue/.*": "issue", r"/rest/api/3/search/jql": "search", r"/rest/api/3/project/.*": "project",
+        r".*/myself": "account",
+    }  # fmt: skip
+    again: ClassVar[Mapping[str, int]] = {"GET account": 1, "GET project": 1, "POST search": 2}
+    one: ClassVar[Mapping[str, int]] = {"GET issue": 1}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double = FakeJira()
+        for number in ("10", "11", "12", "13"):
+            self._issue(number)
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        entry = {
+            "driver": "jira", "base_url": self.site.url, "email": "ktx@example.com", "api_token": "env:JIRA_TOKEN",
+            "projects": ["DATA"],
+        }  # fmt: skip
+        return {"src": entry}
+
+    def _issue(self, number: str) -> str:
+        self.double.issue(number, f"Issue {number}", f"{WORDS} Edition {self.edition}.")
+        return f"pages/{number}.md"
+
+    def change(self) -> set[str]:
+        self.edition += 1
+        return {self._issue("13")}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        return {self._issue("11"), self._issue("12")}
+
+
 ASKED = (
     ("ada", 40, "SELECT c.name, sum(o.amount) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY c.name"),
     ("ben", 90, "SELECT name FROM customers WHERE country = 'DE'"),
@@ -577,5 +616,5 @@ class HistoryOfPostgres(Row):
 
 ROW_TYPES: tuple[type[Row], ...] = (
     FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Odcs, Metabase, Looker,
-    Notion, Confluence, GoogleDrive, HistoryInAFile, HistoryOfPostgres,
+    Notion, Confluence, GoogleDrive, Jira, HistoryInAFile, HistoryOfPostgres,
 )  # fmt: skip

@@ -47,7 +47,7 @@ NEIGHBOUR = "models: [{{name: regions, description: Where people are in edition 
 
 SECRETS = {
     "METABASE_KEY": KEY, "LOOKER_SECRET": SECRET, "NOTION_TOKEN": TOKEN, "CONFLUENCE_TOKEN": TOKEN,
-    "GOOGLE_KEY": service_key(),
+    "JIRA_TOKEN": TOKEN, "GOOGLE_KEY": service_key(),
     "SCRIPTED_KEY": "made-up",
 }  # fmt: skip
 COLUMNS = (

@@ -33,6 +33,7 @@ SECRETS = {
     "LOOKER_SECRET": SECRET,
     "NOTION_TOKEN": TOKEN,
     "CONFLUENCE_TOKEN": TOKEN,
+    "JIRA_TOKEN": TOKEN,
     "GOOGLE_KEY": service_key(),
 }
 """The variables that the rows of sources name, and what is in them: given in clear here."""

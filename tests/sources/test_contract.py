@@ -16,6 +16,7 @@ import pytest
 
 from ktx_cli.sources.confluence.source import ConfluenceSource
 from ktx_cli.sources.google_drive.source import GoogleDriveSource
+from ktx_cli.sources.jira.source import JiraSource
 from ktx_cli.sources.notion.source import NotionSource
 from ktx_cli.sources.query_history.source import QueryHistorySource
 from ktx_cli.testing.source_contract import CONNECTION, SourceCase, SourceContract
@@ -25,6 +26,7 @@ from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
 from tests.sources.scripted_confluence import FakeConfluence
 from tests.sources.scripted_google import TOP, FakeGoogle, private_key, service_key
+from tests.sources.scripted_jira import FakeJira, replies
 from tests.sources.scripted_notion import LATER, A, B, C, block, dashed, handbook
 
 DBT = """\
@@ -309,6 +311,31 @@ class TestGoogleDrive(SourceContract):
             source=GoogleDriveSource(sleep=lambda seconds: None),
             environ={"KEY": service_key()},
             secrets=(private_key(), "token-1"),
+        )
+
+
+class TestJira(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any) -> SourceCase:
+        fake = FakeJira()
+        fake.issue("10", "Revenue")
+        fake.issue("11", "Refunds")
+        answers = web_site.answers = replies(fake)
+
+        def damage() -> None:
+            fake.issue("11", "Returns")
+            web_site.answers = lambda asked: reply("", 500) if asked.path.endswith("/issue/11") else answers(asked)
+
+        entry = {"driver": "jira", "base_url": web_site.url, "email": "a@b.c", "api_token": "env:TOKEN"}
+        return SourceCase(
+            {**entry, "projects": ["DATA"]},
+            change=lambda: fake.issue("11", "Returns"),
+            remove=lambda: fake.issues.pop("11"),
+            breaks=refusing(web_site, reply),
+            damage=damage,
+            source=JiraSource(sleep=lambda seconds: None),
+            environ={"TOKEN": "jira-secret-value"},
+            secrets=("jira-secret-value", "Ada"),
         )
 
 

@@ -178,7 +178,7 @@ SOURCE_WORDS: Final = (
     Word("credentials", ("credentials_json",), "Service account key (JSON)", secret=True),
     Word("crawl-mode", ("crawl_mode",), "Pages to read: selected_roots or all_accessible"),
     Word("root", ("root_page_ids", "folder_ids"), "ID of a page or folder to start from", several=True),
-    Word("space", ("space_keys", "drive_ids"), "Space or shared drive to read", several=True),
+    Word("space", ("space_keys", "drive_ids", "projects"), "Space, project or shared drive to read", several=True),
     Word("target", ("target",), "Target of the dbt profile"),
 )
 """The context source fields, in the order of the questions."""

@@ -108,6 +108,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "notion": {"crawl_mode": "all_accessible"},
     "confluence": {"base_url": "https://c/wiki"},
     "google-drive": {"folder_ids": ["f"]},
+    "jira": {"base_url": "https://j", "projects": ["DATA"]},
     "documents": {"path": "handbook"},
 }
 

@@ -65,6 +65,7 @@ SOURCE_READERS = {
     "notion": ("sources/notion", "engine/documents"),
     "confluence": ("sources/confluence", "engine/documents"),
     "google-drive": ("sources/google_drive", "engine/documents"),
+    "jira": ("sources/jira", "engine/documents"),
     "documents": ("sources/documents", "engine/documents"),
 }
 """Driver of a context source -> modules and folders of the package that read its connection's fields."""

@@ -177,6 +177,7 @@ REQUIRED_OF: dict[str, dict[str, Any]] = {
     "metabase": {"api_url": "https://x"},
     "confluence": {"base_url": "https://x"},
     "google-drive": {"folder_ids": ["x"]},
+    "jira": {"base_url": "https://x", "projects": ["x"]},
     "documents": {"path": "x"},
 }
 
