@@ -69,6 +69,25 @@ def _files(place: Path) -> Fields:
     return {"driver": "files", "path": "../exports"}
 
 
+def _iceberg(place: Path) -> Fields:
+    import pyarrow
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("default", uri=f"sqlite:///{place}/lake.db", warehouse=f"file://{place}/lake")
+    catalog.create_namespace("mart")
+    catalog.create_table("mart.orders", pyarrow.schema([("id", pyarrow.int64())]))
+    own = {"catalog": "sql", "uri": f"sqlite:///{place}/lake.db", "warehouse": f"file://{place}/lake"}
+    return {"driver": "iceberg", **own, "properties": {"s3": {"region": "eu-central-1"}}, "schemas": ["mart"]}
+
+
+def _delta(place: Path) -> Fields:
+    import pyarrow
+    from deltalake import write_deltalake
+
+    write_deltalake(place / "tables" / "orders", pyarrow.table({"id": [1], "amount": [2.5]}))
+    return {"driver": "delta", "path": "../tables"}
+
+
 def _postgres(server: Any) -> Fields:
     name = f"setup_{uuid.uuid4().hex[:8]}"
     server.create_database(name, "CREATE TABLE orders (id int PRIMARY KEY)")
@@ -186,7 +205,7 @@ def same_both_ways(ktx: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     return run
 
 
-LOCAL = {"sqlite": _sqlite, "duckdb": _duckdb, "files": _files}
+LOCAL = {"sqlite": _sqlite, "duckdb": _duckdb, "files": _files, "iceberg": _iceberg, "delta": _delta}
 SERVED = {
     "postgres": (_postgres, "postgres_server"),
     "mysql": (_mysql, "mariadb_server"),
@@ -243,6 +262,8 @@ def _typed(driver: str, secret: str, *, needed: bool) -> list[str]:
     """Return flags for a driver with a secret in clear, with or without what else the driver needs."""
     prefix, words = ("database", DATABASE_WORDS) if driver in WAREHOUSES.built_in else ("source", SOURCE_WORDS)
     asked = {question.word for question in questions_of(driver) if question.required and needed}
+    if needed and not asked:  # One of several settings is needed, of which a path fits every driver.
+        asked.add("path")
     value = "postgresql://u:canary-pw@h/d".replace("postgresql", driver) if secret == "url" else "canary-in-clear"
     others = {
         word.name: "https://bi.example.com" if word.name == "url" else "x" for word in words if word.name in asked

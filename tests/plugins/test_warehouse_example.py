@@ -52,7 +52,7 @@ def test_its_settings_are_part_of_ktx_yaml(run: Run, project: Path) -> None:
     schema = json.loads(run(KTX, "config", "schema").stdout)
     connections = schema["properties"]["connections"]["additionalProperties"]
     drivers = connections["properties"]["driver"]["enum"]
-    assert drivers[drivers.index("trino") :][1:3] == ["quackbase", "dbt"]
+    assert drivers[drivers.index("delta") :][1:3] == ["quackbase", "dbt"]
     assert schema["$defs"]["QuackbaseConnection"]["properties"]["pond"]["description"].startswith("Schema to read.")
     run(KTX, "config", "validate")
     (project / "ktx.yaml").write_text(SETTINGS.replace("path: shop.pond", "path: postgresql://h/d"))

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
+from deltalake import write_deltalake
 
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 from ktx_cli.testing.warehouse_contract import TABLES, PreparedDatabase, WarehouseContract, statements
+from tests.warehouses.lake.tables import IcebergLake, arrow_table
 from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 
@@ -98,6 +100,45 @@ class TestFiles(WarehouseContract):
             keys=False,
             views=False,
             refused=OUT_OF_DUCKDB,
+            endless=ENDLESS_DUCKDB,
+            missing={"path": str(folder / "missing")},
+        )
+
+
+class TestIceberg(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, tmp_path_factory: pytest.TempPathFactory) -> PreparedDatabase:
+        lake = IcebergLake(tmp_path_factory.mktemp("iceberg") / "shop")
+        for table in TABLES:
+            lake.append(f"mart.{table.name}", arrow_table(table))
+        folder = lake.folder.rename(lake.folder.with_name("shop %#"))  # pyiceberg cannot write to such a folder.
+        return PreparedDatabase(
+            "iceberg",
+            {"path": str(folder)},
+            schema="mart",
+            keys=False,
+            views=False,
+            refused=(*OUT_OF_DUCKDB, f"SELECT * FROM read_text('{folder}/mart/customers/metadata/*.json')"),
+            endless=ENDLESS_DUCKDB,
+            missing={"path": str(folder / "missing")},
+        )
+
+
+class TestDelta(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, tmp_path_factory: pytest.TempPathFactory) -> PreparedDatabase:
+        folder = tmp_path_factory.mktemp("delta") / "shop %#"
+        for table in TABLES:
+            write_deltalake(folder / "mart" / table.name, arrow_table(table))
+        return PreparedDatabase(
+            "delta",
+            {"path": str(folder)},
+            schema="mart",
+            keys=False,
+            views=False,
+            refused=(*OUT_OF_DUCKDB, f"SELECT * FROM read_text('{folder}/mart/customers/_delta_log/*.json')"),
             endless=ENDLESS_DUCKDB,
             missing={"path": str(folder / "missing")},
         )

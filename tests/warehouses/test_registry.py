@@ -28,6 +28,8 @@ def test_drivers() -> None:
         **{driver: driver for driver in WAREHOUSES.built_in},
         "files": "duckdb",
         "hologres": "postgres",
+        "iceberg": "duckdb",
+        "delta": "duckdb",
         "sqlserver": "tsql",
     }
     assert registry.dialect_of("no_such_driver") is None
@@ -56,6 +58,8 @@ PACKAGES = [
     ("redshift", "psycopg"),
     ("databricks", "databricks.sql"),
     ("trino", "trino"),
+    ("iceberg", "pyiceberg"),
+    ("delta", "deltalake"),
 ]
 
 
@@ -88,7 +92,7 @@ def test_a_context_source_is_no_database(driver: str) -> None:
     assert registry.dialect_of(driver) is None
 
 
-@pytest.mark.parametrize("driver", ["sqlite", "duckdb", "files"])
+@pytest.mark.parametrize("driver", ["sqlite", "duckdb", "files", "iceberg", "delta"])
 def test_a_missing_file_is_named_and_not_made(driver: str, tmp_path: Path) -> None:
     path = tmp_path / "missing" / "x.db"
     with pytest.raises(SourceError) as caught:

@@ -97,10 +97,17 @@ class DuckDbEngine:
         self._running: dict[int, Any] = {}
 
     def open(self, settings: Mapping[str, Any]) -> str:
-        """See `Engine`. `statements` are run, with their parameters, before the session counts as open."""
+        """See `Engine`. `statements` are run, with their parameters, before the session counts as open.
+
+        `filesystems`: modules whose function `filesystem` makes one for DuckDB, and its argument.
+        """
         connection = self._native.connect(
             settings["path"], read_only=settings["read_only"], config=dict(settings["config"])
         )
+        for module, argument in settings.get("filesystems", ()):
+            from importlib import import_module
+
+            connection.register_filesystem(import_module(module).filesystem(argument))
         for sql, parameters in settings["statements"]:
             connection.execute(sql, parameters)
         self._connection = connection

@@ -97,6 +97,8 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "hologres": {"host": "db"},
     "databricks": {"host": "db"},
     "trino": {"host": "db"},
+    "iceberg": {"catalog": "rest"},
+    "delta": {"path": "lake"},
     "dbt": {"source_dir": "dbt"},
     "metricflow": {"metricflow": {"repoUrl": "git@host:org/repo.git"}},
     "lookml": {"repoUrl": "../lookml"},
