@@ -535,7 +535,7 @@ def _typed(choice: TypedDecision) -> Typed:
 
 
 SCANNED: Final = "scan"
-DECLARING: Final = frozenset({"dbt", "lookml", "metabase", "odcs", "powerbi", "tableau"})
+DECLARING: Final = frozenset({"datahub", "dbt", "lookml", "metabase", "odcs", "openmetadata", "powerbi", "tableau"})
 """The sources of evidence that declare joins. The evidence names them."""
 
 RECORDED: Final = "record"

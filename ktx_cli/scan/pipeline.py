@@ -161,7 +161,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     unreadable: list[ResultWarning] = []
     if job.depth is not Depth.STRUCTURAL:
         with failures.stage(Stage.RELATIONSHIPS):
-            known = _known_schema(job, committed, schema.tables, failures, unreadable)
+            known = _known_schema(job, connector.dialect, committed, schema.tables, failures, unreadable)
             rows = _RowScan(job, connector, schema.tables, committed.records.known, known, failures).run()
     records = committed.records if rows is None else replace(committed.records, relationships=rows.relationships)
     records = _with_stored_columns(records, rows, schema, failures)
@@ -205,7 +205,12 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
 
 
 def _known_schema(
-    job: ScanJob, committed: Committed, tables: Sequence[Table], failures: Failures, unreadable: list[ResultWarning]
+    job: ScanJob,
+    dialect: str,
+    committed: Committed,
+    tables: Sequence[Table],
+    failures: Failures,
+    unreadable: list[ResultWarning],
 ) -> KnownSchema | None:
     """Return what context sources declare about the tables and what people decided about joins, or None if nothing.
 
@@ -224,7 +229,7 @@ def _known_schema(
                 declared.append(read_declarations(content, path))
             except KtxError as error:
                 unreadable.append(ResultWarning("broken_declarations", error.message, hint=error.hint, path=path))
-        known = resolved(declared, tables, ())
+        known = resolved(declared, tables, (), (job.connection, dialect))
         if not is_inferring:
             return KnownSchema(restricted=known.restricted)
         stated = {(each.child, each.child_columns, each.parent, each.parent_columns) for each in known.hints}

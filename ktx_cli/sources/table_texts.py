@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import ConfigError, KtxError, ResultWarning, listing, yaml
+from ktx_cli.core import ConfigError, KtxError, ResultWarning, file_stem, listing, yaml
 from ktx_cli.project import SCHEMA_NAME, Layout, Tree, Workspace
 from ktx_cli.semantic import (
     IMPORT_HEADER,
@@ -387,6 +387,74 @@ class LayerTable:
         *outer, name = self.source.table or (self.source.name,)
         prefix = "".join(f"{physical_name(TableRef(None, part))}." for part in outer)
         return prefix + physical_name(TableRef(None, name))
+
+
+@dataclass(slots=True)
+class Labels:
+    """Names that people use, which become labels in overlay files, by connection and source.
+
+    A table or column that already has a label keeps it, and the report says so.
+    """
+
+    context: ProjectContext
+    tool: str
+    report: Report
+    wanted: Wanted
+    warnings: list[ResultWarning]
+    documents: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    kept: dict[str, list[Fidelity]] = field(default_factory=dict)
+
+    def add(self, table: LayerTable, column: str | None, label: str, what: str, place: Place) -> None:
+        """Add the label of a table or a column."""
+        name = table.source.name
+        found = self.documents.setdefault(table.connection, {}).setdefault(name, {"name": name})
+        if column is None:
+            found["label"] = label
+        else:
+            found.setdefault("column_overrides", []).append({"name": column, "label": label})
+        target = name if column is None else f"{name}.{column}"
+        self.kept.setdefault(table.connection, []).append(Fidelity(Kind.KEPT, what, "", place, target))
+
+    def write(self) -> None:
+        """Add the overlay files, except where people or other tools have already named something."""
+        for connection, documents in sorted(self.documents.items()):
+            kept = self.kept[connection]
+            broken = leave_broken(self.context, connection, self.wanted)
+            if broken is not None:
+                self.warnings.append(broken)
+                for each in kept:
+                    self.report.dropped(each.what, broken.message, each.place)
+                continue
+            model = model_without_ours(self.context, connection)
+            labels = {
+                target: label
+                for name, source in model.sources.items()
+                for target, label in (
+                    (name, source.label),
+                    *((f"{name}.{each.name}", each.label) for each in source.columns.values()),
+                )
+                if label
+            }
+            for each in kept:
+                label = labels.get(each.target or "")
+                why = f"it already has the label `{label}`"
+                self.report.items.append(each if label is None else Fidelity(Kind.DROPPED, each.what, why, each.place))
+            files = {
+                f"{file_stem(name)}.yaml": yaml.dump(document)
+                for name, entry in sorted(documents.items())
+                if len(document := _without(entry, labels)) > 1
+            }
+            want_files(files, kept, connection, self.context.workspace, self.tool, self.wanted)
+
+
+def _without(document: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return a document without the labels that something already has."""
+    name = str(document["name"])
+    columns = [each for each in document.get("column_overrides", ()) if f"{name}.{each['name']}" not in labels]
+    found = {"name": name}
+    if "label" in document and name not in labels:
+        found["label"] = document["label"]
+    return {**found, **({"column_overrides": columns} if columns else {})}
 
 
 @dataclass(frozen=True, slots=True)

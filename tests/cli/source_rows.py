@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ktx_cli.core.text import file_stem
 from tests.cli.source_row import GitRow, LocalRow, Row, WebRow, World
+from tests.sources import catalog_exports as catalogs
 from tests.sources import tableau_files as tableau
 from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
@@ -277,6 +278,39 @@ class Odcs(_InGit):
 
     def connections(self) -> dict[str, Any]:
         return {"src": {"driver": "odcs", "repo_url": self.url}}
+
+
+class Datahub(GitRow):
+    """One export with everything: each entity is a raw file of its own."""
+
+    name, kind = "datahub", "datahub"
+    files, units, projects = 4, 2, True
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.editions = dict.fromkeys(("money/revenue", "money/refund", "places/region"), 0)
+        self._edit()
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "datahub", "repo_url": self.url}}
+
+    def _edit(self, *terms: str) -> set[str]:
+        self.edition += 1
+        self.editions |= dict.fromkeys(terms, self.edition)
+        self.repository.commit({"datahub.json": self._export()})
+        return {f"glossary/{term}.json" for term in terms}
+
+    def _export(self) -> str:
+        named = ((*term.split("/"), f"In edition {edition}.") for term, edition in self.editions.items())
+        orders = catalogs.dataset("main.orders", "sqlite")
+        about = catalogs.mcp(orders, "datasetProperties", {"description": "What people bought."})
+        return catalogs.export(about, *(catalogs.term(name, text, node) for node, name, text in named))
+
+    def change(self) -> set[str]:
+        return self._edit("places/region")
+
+    def change_more(self) -> set[str]:
+        return self._edit("money/revenue", "money/refund")
 
 
 class Metabase(WebRow):
@@ -617,4 +651,5 @@ class HistoryOfPostgres(Row):
 ROW_TYPES: tuple[type[Row], ...] = (
     FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Odcs, Metabase, Looker,
     Notion, Confluence, GoogleDrive, Jira, HistoryInAFile, HistoryOfPostgres,
+    Datahub,
 )  # fmt: skip

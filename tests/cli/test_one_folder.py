@@ -13,6 +13,7 @@ import pytest
 from ktx_cli.core import yaml
 from tests.cli.agents import git
 from tests.sources import tableau_files as tableau
+from tests.sources.catalog_exports import dataset, export, mcp
 
 Run = Callable[..., Any]
 
@@ -39,6 +40,9 @@ FILES = {
         "kind: DataContract\napiVersion: v3.1.0\nid: c\nversion: 1.0.0\nstatus: active\n"
         "schema: [{name: orders, businessName: Sales, description: What people ordered.}]\n"
     ),
+    "catalog/datahub.json": export(
+        mcp(dataset("main.orders"), "datasetProperties", {"description": "What people ordered."})
+    ),
     "docs/terms.md": "# Terms\n\nAn order is paid.\n",
 }
 COMPILED = {
@@ -58,6 +62,7 @@ SOURCES = {
     "powerbi": ("powerbi", "--source-dir", "."),
     "tableau": ("tableau", "--source-dir", "."),
     "odcs": ("odcs", "--source-dir", "."),
+    "datahub": ("datahub", "--source-dir", "."),
 }
 
 

@@ -20,6 +20,7 @@ from ktx_cli.sources.jira.source import JiraSource
 from ktx_cli.sources.notion.source import NotionSource
 from ktx_cli.sources.query_history.source import QueryHistorySource
 from ktx_cli.testing.source_contract import CONNECTION, SourceCase, SourceContract
+from tests.sources import catalog_exports as catalogs
 from tests.sources import tableau_files as tableau
 from tests.sources.git_server import Repository
 from tests.sources.looker import scripted as looker
@@ -193,6 +194,21 @@ class TestOdcs(SourceContract):
         case = folder_case(tmp_path / "contracts", settings, files, changed)
         damage = functools.partial(put, tmp_path / "contracts", {"orders.odcs.yaml": "kind: [DataContract\n"})
         return replace(case, damage=damage, secrets=("hunter2-secret",))
+
+
+class TestDatahub(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        settings = {"driver": "datahub", "source_dir": str(tmp_path / "catalog")}
+        about = catalogs.mcp(
+            catalogs.dataset("shop.orders"), "datasetProperties", {"description": "What people bought."}
+        )
+        terms = [catalogs.term(name, "What counts.", "money") for name in ("revenue", "refund")]
+        files = {"orders.json": catalogs.export(about), "more/terms.json": catalogs.export(*terms)}
+        changed = {"orders.json": files["orders.json"].replace("bought", "paid for")}
+        case = folder_case(tmp_path / "catalog", settings, files, changed)
+        half = files["more/terms.json"][:-40]
+        return replace(case, damage=functools.partial(put, tmp_path / "catalog", {"more/terms.json": half}))
 
 
 class TestDocuments(SourceContract):

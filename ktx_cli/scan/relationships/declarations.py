@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +48,8 @@ class DeclaredTable:
     `schema_end`: the end of its schema if the source adds a prefix. `keys`: sets of columns without repeated values.
     `filled`: columns without NULL. `built_from`: the IDs of the tables that it is computed from. `virtual`: the
     database has no table for it. `restricted`: columns that the source classifies as personal or restricted, whose
-    values scans neither list nor show.
+    values scans neither list nor show. `databases`: the connections or dialects of the databases that it may be in, any
+    if empty.
     """
 
     name: str
@@ -60,6 +61,7 @@ class DeclaredTable:
     built_from: tuple[str, ...] = ()
     virtual: bool = False
     restricted: Columns = ()
+    databases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ def _table(values: Mapping[str, Any]) -> DeclaredTable:
         _texts(values.get("built_from", ())),
         bool(values.get("virtual", False)),
         _texts(values.get("restricted", ())),
+        _texts(values.get("databases", ())),
     )
 
 
@@ -375,7 +378,7 @@ LINEAGE: Final = "lineage"
 DECISIONS: Final = "decisions"
 """The source of relationships that resemble joins that people decided about."""
 
-DECLARING: Final = frozenset({"dbt", "lookml", "metabase", "odcs", "powerbi", "tableau"})
+DECLARING: Final = frozenset({"datahub", "dbt", "lookml", "metabase", "odcs", "openmetadata", "powerbi", "tableau"})
 """The sources of hints that people wrote as definitions."""
 
 MOST_SHIFT: Final = 3.0
@@ -439,9 +442,18 @@ class _DecisionIndex:
         return Similar(accepted, rejected, size if balance > 0 else -size)
 
 
-def resolved(declared: Iterable[Declarations], tables: Sequence[Table], decided: Sequence[DecidedJoin]) -> KnownSchema:
-    """Return what the declarations of all sources and the decisions of people say about the tables of a database."""
+def resolved(
+    declared: Iterable[Declarations],
+    tables: Sequence[Table],
+    decided: Sequence[DecidedJoin],
+    names: Collection[str] = (),
+) -> KnownSchema:
+    """Return what the declarations of all sources and the decisions of people say about the tables of a database.
+
+    `names`: the connection and the dialect of the database, which has no table that is declared for others only.
+    """
     find = _finder(tables)
+    declared = [_as_seen_from(each, names) for each in declared] if names else declared
     hints: list[JoinHint] = []
     keys: dict[TableRef, dict[Columns, None]] = defaultdict(dict)
     filled: dict[TableRef, set[str]] = defaultdict(set)
@@ -489,6 +501,15 @@ def _with_open_sources(
         ref: frozenset({layer, Layer.MARTS} if layer is Layer.RAW and readers[ref] == {Layer.MARTS} else {layer})
         for ref, layer in layers.items()
     }
+
+
+def _as_seen_from(declared: Declarations, names: Collection[str]) -> Declarations:
+    """Return declarations in which tables of other databases are virtual."""
+    tables = {
+        id: replace(table, virtual=True) if table.databases and not set(names) & set(table.databases) else table
+        for id, table in declared.tables.items()
+    }
+    return replace(declared, tables=tables)
 
 
 Find = Callable[[DeclaredTable, "Collection[TableRef]"], "TableRef | None"]

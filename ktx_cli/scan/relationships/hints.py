@@ -269,6 +269,12 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
         "a dbt `relationships` test also declared this join",
         "declared by a dbt test",
     ),
+    "datahub": HintText(
+        "DataHub declares this foreign key.",
+        "DataHub did not declare this foreign key",
+        "DataHub also declared this foreign key",
+        "declared in DataHub",
+    ),
     "lookml": HintText("LookML declares this join.", "LookML did not declare this join", reason="joined in LookML"),
     "metabase": HintText(
         "Metabase declares this join.", "Metabase did not declare this join", reason="declared in Metabase"
@@ -278,6 +284,12 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
         "no data contract declared this relationship",
         "a data contract also declared this relationship",
         "declared in a data contract",
+    ),
+    "openmetadata": HintText(
+        "OpenMetadata declares this foreign key.",
+        "OpenMetadata did not declare this foreign key",
+        "OpenMetadata also declared this foreign key",
+        "declared in OpenMetadata",
     ),
     "powerbi": HintText(
         "A Power BI model declares this relationship.",

@@ -470,9 +470,11 @@ NAMESAKES: Final = "namesakes"
 HINT_WEIGHTS: Final[Mapping[str, float]] = {
     "dbt": 4.0,
     NAMESAKES: 4.0,
+    "datahub": 3.5,
     "lookml": 3.5,
     "metabase": 3.5,
     "odcs": 3.5,
+    "openmetadata": 3.5,
     "powerbi": 3.5,
     "tableau": 3.5,
     "view": 3.0,

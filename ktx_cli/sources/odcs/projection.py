@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, ResultWarning, file_stem, listing, plural, yaml
+from ktx_cli.core import ConfigError, ResultWarning, listing, plural, yaml
 from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.semantic import Column, Fidelity, Item, Kind, Place, Report, Visibility
 from ktx_cli.sources import ownership
@@ -23,16 +22,7 @@ from ktx_cli.sources.odcs.contracts import (
     rules_of,
 )
 from ktx_cli.sources.port import ProjectContext, Projection
-from ktx_cli.sources.table_texts import (
-    LayerTable,
-    Tables,
-    Wanted,
-    leave_broken,
-    manifest_models,
-    model_without_ours,
-    want_files,
-    write,
-)
+from ktx_cli.sources.table_texts import Labels, LayerTable, Tables, Wanted, manifest_models, write
 
 NO_TABLE: Final = "no scanned database has its table"
 SEVERAL_TABLES: Final = "several scanned tables match it"
@@ -90,7 +80,7 @@ def projected(entry: Any, texts: Mapping[str, str], context: ProjectContext, *, 
         models = {name: model for name, model in models.items() if name == entry.database}
     contracts, tables = read_contracts(texts, report), Tables(models)
     taken: set[tuple[str, str]] = set()
-    names = _Names(context, report, wanted, warnings)
+    names = Labels(context, TOOL, report, wanted, warnings)
     for contract in contracts:
         placed: list[tuple[Object, LayerTable]] = []
         for each in contract.objects:
@@ -191,70 +181,6 @@ def _table(each: Object, tables: Tables, report: Report, warnings: list[ResultWa
     return None
 
 
-@dataclass(slots=True)
-class _Names:
-    """Business names, which become labels in overlay files, by connection and source."""
-
-    context: ProjectContext
-    report: Report
-    wanted: Wanted
-    warnings: list[ResultWarning]
-    documents: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    kept: dict[str, list[Fidelity]] = field(default_factory=dict)
-
-    def add(self, table: LayerTable, column: str | None, label: str, what: str, place: Place) -> None:
-        """Add the label of a table or a column."""
-        name = table.source.name
-        found = self.documents.setdefault(table.connection, {}).setdefault(name, {"name": name})
-        if column is None:
-            found["label"] = label
-        else:
-            found.setdefault("column_overrides", []).append({"name": column, "label": label})
-        target = name if column is None else f"{name}.{column}"
-        self.kept.setdefault(table.connection, []).append(Fidelity(Kind.KEPT, what, "", place, target))
-
-    def write(self) -> None:
-        """Add the overlay files, except where people or other tools have already named something."""
-        for connection, documents in sorted(self.documents.items()):
-            kept = self.kept[connection]
-            broken = leave_broken(self.context, connection, self.wanted)
-            if broken is not None:
-                self.warnings.append(broken)
-                for each in kept:
-                    self.report.dropped(each.what, broken.message, each.place)
-                continue
-            model = model_without_ours(self.context, connection)
-            labels = {
-                target: label
-                for name, source in model.sources.items()
-                for target, label in (
-                    (name, source.label),
-                    *((f"{name}.{each.name}", each.label) for each in source.columns.values()),
-                )
-                if label
-            }
-            for each in kept:
-                label = labels.get(each.target or "")
-                why = f"it already has the label `{label}`"
-                self.report.items.append(each if label is None else Fidelity(Kind.DROPPED, each.what, why, each.place))
-            files = {
-                f"{file_stem(name)}.yaml": yaml.dump(document)
-                for name, entry in sorted(documents.items())
-                if len(document := _without(entry, labels)) > 1
-            }
-            want_files(files, kept, connection, self.context.workspace, TOOL, self.wanted)
-
-
-def _without(document: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return a document without the labels that something already has."""
-    name = str(document["name"])
-    columns = [each for each in document.get("column_overrides", ()) if f"{name}.{each['name']}" not in labels]
-    found = {"name": name}
-    if "label" in document and name not in labels:
-        found["label"] = document["label"]
-    return {**found, **({"column_overrides": columns} if columns else {})}
-
-
 class _Writer:
     """Converts one contract into items for the manifest."""
 
@@ -264,7 +190,7 @@ class _Writer:
         placed: list[tuple[Object, LayerTable]],
         report: Report,
         wanted: Wanted,
-        names: _Names,
+        names: Labels,
         warnings: list[ResultWarning],
     ) -> None:
         self._contract, self._placed, self._report = contract, placed, report

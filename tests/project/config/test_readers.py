@@ -60,6 +60,7 @@ SOURCE_READERS = {
     "powerbi": ("sources/powerbi",),
     "tableau": ("sources/tableau",),
     "odcs": ("sources/odcs",),
+    "datahub": ("sources/datahub", "sources/data_catalogs"),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),
