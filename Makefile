@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo codex test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock dist clean install
+.PHONY: demo codex fakesnow test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock dist clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
@@ -16,6 +16,13 @@ codex: .venv/codex/.installed  ## install the Codex binary for the tests that ru
 	mkdir -p .venv/codex
 	cp .ci/codex/package.json .ci/codex/package-lock.json .venv/codex/
 	npm ci --prefix .venv/codex --ignore-scripts --no-audit --no-fund
+	touch $@
+
+fakesnow: .venv/fakesnow/.installed  ## install an emulator of Snowflake, in its own environment, for the test that runs it
+
+.venv/fakesnow/.installed: .ci/fakesnow.txt | $(STAMP)
+	test -x .venv/fakesnow/bin/python || $(PYTHON) -m venv .venv/fakesnow
+	.venv/fakesnow/bin/python -m pip install --disable-pip-version-check -q --no-deps --require-hashes -r .ci/fakesnow.txt
 	touch $@
 
 test: $(STAMP)  ## the tests, in parallel

@@ -291,6 +291,10 @@ class Dialect(StoredValues):
             return self._equal_or_both_missing(one, two)
         return exp.NullSafeEQ(this=one, expression=two)
 
+    def null_safe_join(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
+        """Return the condition of a join that two values are equal or both NULL."""
+        return self.null_safe(one, two)
+
     def _equal_or_both_missing(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
         both = exp.and_(exp.Is(this=one.copy(), expression=exp.null()), exp.Is(this=two.copy(), expression=exp.null()))
         return exp.paren(exp.or_(exp.EQ(this=one, expression=two), both, copy=False), copy=False)

@@ -593,7 +593,7 @@ class _Values:
             number = next(number for number, of in self._whole.items() if of == name)
             kept = plan.leaves[number].treatment.keep or ()
             pairs = [(column(f"d{index}", self._relation), column(f"d{index}", name)) for index in kept]
-            equal = [self._build.syntax.null_safe(one, two) for one, two in pairs]
+            equal = [self._build.syntax.null_safe_join(one, two) for one, two in pairs]
             join(query, aliased_cte(name), exp.and_(*equal, copy=False) if equal else None, "LEFT")
         return query
 

@@ -58,6 +58,10 @@ class ClickHouseDialect(Dialect):
             native_type = wrapped[1]
         return super().semantic_type(native_type)
 
+    def null_safe_join(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
+        """Return IS NOT DISTINCT FROM, which older versions only allow in joins, where they refuse the other form."""
+        return exp.NullSafeEQ(this=one, expression=two)
+
     def as_date(self, value: exp.Expr) -> exp.Expr:
         """Return a Date32, because a Date only covers 1970 to 2149."""
         return call("toDate32", value)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +17,16 @@ from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 from ktx_cli.warehouses.port import ConnectionSpec, Connector
 from ktx_cli.warehouses.registry import connect
 from tests.semantic.golden.world import SCHEMA, TABLES
+from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 _SQLITE = {"DATE": "TEXT", "TIMESTAMP": "TEXT", "BOOLEAN": "INTEGER", "DOUBLE": "REAL"}
-_TYPES = {"postgres": {"DOUBLE": "DOUBLE PRECISION"}, "mysql": {"TIMESTAMP": "DATETIME"}, "sqlite": _SQLITE}
+_CLICKHOUSE = {"TIMESTAMP": "DateTime64(0, 'UTC')", "DATE": "Date32", "DOUBLE": "Float64", "BOOLEAN": "Bool"}
+_TYPES = {
+    "postgres": {"DOUBLE": "DOUBLE PRECISION"},
+    "mysql": {"TIMESTAMP": "DATETIME"},
+    "sqlite": _SQLITE,
+    "clickhouse": _CLICKHOUSE,
+}
 _DATABASE = "shop_of_the_golden_files"
 
 
@@ -28,9 +36,10 @@ def creating(engine: str) -> list[str]:
     for name, (columns, rows) in TABLES.items():
         place = name if engine == "sqlite" else f"{SCHEMA}.{name}"
         types = _TYPES.get(engine, {})
-        written = ", ".join(f"{column} {types.get(kind, kind)}" for column, kind in columns.items())
+        form, storage = ("Nullable({})", " ENGINE = Memory") if engine == "clickhouse" else ("{}", "")
+        written = ", ".join(f"{column} {form.format(types.get(kind, kind))}" for column, kind in columns.items())
         values = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
-        found += [f"CREATE TABLE {place} ({written})", f"INSERT INTO {place} VALUES {values}"]
+        found += [f"CREATE TABLE {place} ({written}){storage}", f"INSERT INTO {place} VALUES {values}"]
     return found
 
 
@@ -48,6 +57,10 @@ def _literal(value: Any) -> str:
 @contextmanager
 def opened(engine: str, folder: Path, server: PostgresServer | MariaDBServer | None = None) -> Iterator[Connector]:
     """Make the tables in an engine and open them; `server` is that of `postgres` and `mysql`."""
+    if engine == "clickhouse":
+        with _clickhouse(folder) as options, closing(connect(ConnectionSpec(SCHEMA, engine, options))) as connector:
+            yield connector
+        return
     connector = connect(ConnectionSpec(SCHEMA, engine, _options(engine, folder, server)))
     try:
         yield connector
@@ -55,6 +68,18 @@ def opened(engine: str, folder: Path, server: PostgresServer | MariaDBServer | N
         connector.close()
         if server is not None:
             server.execute(f"DROP DATABASE IF EXISTS {_DATABASE if engine == 'postgres' else SCHEMA}")
+
+
+@contextmanager
+def _clickhouse(folder: Path) -> Iterator[dict[str, Any]]:
+    """Make the tables in an embedded ClickHouse, and yield the settings of a connection to it."""
+    with ChServer(folder) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        for statement in (f"CREATE DATABASE {SCHEMA}", *creating("clickhouse")):
+            server.run(statement, {})
+        address = {"host": "127.0.0.1", "port": server.server_port, "username": "reader", "password": CANARY}
+        yield {**address, "database": SCHEMA, "ssl": False}
+        server.shutdown()
 
 
 def _options(engine: str, folder: Path, server: PostgresServer | MariaDBServer | None) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,12 @@ def _asked(engine: str, name: str, connector: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "engine",
-    ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres), pytest.param("mysql", marks=pytest.mark.mysql)],
+    [
+        "sqlite",
+        "clickhouse",
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("mysql", marks=pytest.mark.mysql),
+    ],
 )
 def test_every_engine_gives_the_same_rows(
     engine: str, rows_of_duckdb: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
@@ -118,6 +125,34 @@ def tables() -> Iterator[duckdb.DuckDBPyConnection]:
         for each in (f"CREATE SCHEMA {SCHEMA}", *creating("duckdb"), *_MACROS):
             session.execute(each)
         yield session
+
+
+FAKESNOW = Path(__file__).parents[3] / ".venv" / "fakesnow" / "bin" / "python"
+
+
+def test_an_emulator_of_snowflake_gives_the_same_rows(tables: duckdb.DuckDBPyConnection) -> None:
+    if not FAKESNOW.exists():
+        pytest.skip("fakesnow is not installed: make fakesnow")
+    asked = {
+        "tables": [f'CREATE SCHEMA "{SCHEMA}"', *_quoted(creating("snowflake"))],
+        "queries": {name: statement(name, "snowflake") for name in QUESTIONS},
+    }
+    script = Path(__file__).with_name("on_fakesnow.py")
+    ran = subprocess.run([FAKESNOW, script], input=json.dumps(asked), capture_output=True, text=True, check=True)
+    found = {name: rows if isinstance(rows, str) else _as_dates(rows) for name, rows in json.loads(ran.stdout).items()}
+    wanted = {name: _as_dates(tables.execute(statement(name, "duckdb")).fetchall()) for name in QUESTIONS}
+    assert {name: rows for name, rows in found.items() if rows != wanted[name]} == {}
+
+
+def _quoted(statements: list[str]) -> list[str]:
+    """Return the statements with every name in quotes, as Snowflake writes an unquoted one in upper case."""
+    return [sqlglot.parse_one(each, dialect="duckdb").sql("snowflake", identify=True) for each in statements]
+
+
+def _as_dates(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return comparable rows in which a midnight is a date."""
+    found = comparable(rows)
+    return [tuple(each.removesuffix(" 00:00:00") if isinstance(each, str) else each for each in row) for row in found]
 
 
 @pytest.mark.table("dialect", EMULATED)

@@ -335,12 +335,7 @@ SELECT
 FROM "orders__1" AS "orders__1"
 CROSS JOIN "orders__totals" AS "orders__totals"
 LEFT JOIN "orders__totals_2" AS "orders__totals_2"
-  ON (
-    "orders__1"."d0" = "orders__totals_2"."d0"
-    OR (
-      "orders__1"."d0" IS NULL AND "orders__totals_2"."d0" IS NULL
-    )
-  )
+  ON "orders__1"."d0" IS NOT DISTINCT FROM "orders__totals_2"."d0"
 ORDER BY
   "orders__1"."d0" ASC,
   "orders__1"."d1" ASC
