@@ -52,12 +52,11 @@ ATTEMPTS = 3
 
 def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
     """Return a configuration that sends every call of a backend to the server at `url`."""
-    provider = yaml.load(PROVIDER.format(backend=backend, url=url), where="the provider")
     retry = {"maxAttempts": ATTEMPTS, "baseDelayMs": 1, "jitter": False}
     return KtxConfig.model_validate(
         {
             "llm": {
-                "provider": provider,
+                "provider": subject_provider(backend, url),
                 "models": {"default": subject_model(backend)},
                 "effort": {"writer": "high"},
                 **changes,
@@ -65,6 +64,12 @@ def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
             "ingest": {"rateLimit": {"retry": retry}},
         }
     )
+
+
+def subject_provider(backend: str, url: str) -> dict[str, Any]:
+    """Return `llm.provider` with which every call of a backend goes to the server at `url`."""
+    provider: dict[str, Any] = yaml.load(PROVIDER.format(backend=backend, url=url), where="the provider")
+    return provider
 
 
 def subject_model(backend: str) -> str:

@@ -24,6 +24,9 @@ from ktx_cli.testing.model_server import ModelServer
 KTX = str(Path(sys.executable).with_name("ktx"))
 MANIFEST = "raw-sources/docs/files/manifest.yaml"
 BACKENDS = ("anthropic", "claude-code", "claude-cli", *(("codex",) if codex_binary() else ()))
+LOCAL = BACKENDS[1:]
+"""The backends of local sessions."""
+
 LONG = "Orders count when they are paid. " * 700
 """So long that each file is a unit of its own."""
 
@@ -133,7 +136,7 @@ class Agents:
 @contextlib.contextmanager
 def entered(backend: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give a backend its local session, if it needs one."""
-    if backend == "anthropic":
+    if backend not in LOCAL:
         yield
         return
     open_session = codex_offline if backend == "codex" else offline_session

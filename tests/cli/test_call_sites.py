@@ -1,6 +1,6 @@
 """Every place of the product that asks a model, found in its code; one ingest of the demo's company asks from each.
 
-The slow case runs the same ingest on the local sessions of Claude Code and Codex too: same bytes, same progress, and on
+The slow case runs the same ingest on every backend, local sessions included: same bytes, same progress, and on
 `claude-code` it is a server that starts it, and takes the text to remember, for an agent. In `make test` one call site
 of each method asks there; an ingest on Claude Code is tests/cli/test_ingest_poison.py.
 """
@@ -24,7 +24,8 @@ import ktx_cli
 from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, entered, git
+from ktx_cli.testing.runtime_subjects import FAMILIES, subject_model, subject_provider
+from tests.cli.agents import LOCAL, entered, git
 from tests.cli.company_agents import LIGHT, MARKS, NET_REVENUE, CompanyAgents, write_till
 from tests.cli.mcp_agents import stdio
 
@@ -38,8 +39,10 @@ ASKING = {
 """The methods of the port that ask a model."""
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
-ASKED = (BACKENDS[:1], pytest.param(BACKENDS, marks=pytest.mark.slow))
-"""An ingest of the company starts a local session a dozen times, or for every turn."""
+REMOTE = tuple(name for name, family in FAMILIES.items() if family in ("messages", "generate"))
+"""The backends whose requests ktx sends itself."""
+
+ASKED = (*REMOTE, *LOCAL)
 SAMPLE = ("ktx eval", "probe", "ktx llm ask", "ktx llm ask --schema")
 """A call site of each method."""
 PAGES = ("net-revenue.md", "stock.md", "onboarding.md")
@@ -125,11 +128,8 @@ class Counted(CompanyAgents):
 
 CONFIG = """\
 llm:
-  provider:
-    backend: {backend}
-    anthropic: {{base_url: '{url}', api_key: 'env:SCRIPTED_KEY'}}
-  models:
-    default: claude-sonnet-5-5
+  provider: {provider}
+  models: {{default: {model}}}
 ingest:
   workUnits: {{maxConcurrency: 2}}
   rateLimit: {{retry: {{maxAttempts: 1}}}}
@@ -179,7 +179,6 @@ def ingested(
     ktx: Run, work: Path, demo_project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Ran]:
     """Run the second half of the demo with agents, on a copy of what `ktx demo` built, on a backend."""
-    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
 
     def run(backend: str) -> Ran:
         folder = company(work / backend, demo_project, backend, model_server)
@@ -206,7 +205,8 @@ def company(folder: Path, demo_project: Path, backend: str, server: ModelServer)
             page.unlink()
     write_till(folder / "till.sqlite")
     (folder / "asked.sql").write_text(ASKED_TILL)
-    (folder / "ktx.yaml").write_text(CONFIG.format(backend=backend, url=server.url))
+    provider = json.dumps(subject_provider(backend, server.url))
+    (folder / "ktx.yaml").write_text(CONFIG.format(provider=provider, model=subject_model(backend)))
     return folder
 
 
@@ -270,21 +270,20 @@ def evolve(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.requirement("R1", "R56")
-@pytest.mark.parametrize("asked", ASKED, ids=" ".join)
 def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_call_site_asks(
-    ingested: Callable[[str], Ran], ktx: Run, work: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, ...]
+    ingested: Callable[[str], Ran], ktx: Run, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran = {backend: ingested(backend) for backend in asked}
+    ran = {backend: ingested(backend) for backend in ASKED}
     first = ran["anthropic"]
     listed = {line.partition("\t")[2] for line in first.tree.splitlines()}
     assert listed >= {"contradictions.yaml", NET_REVENUE, "semantic-layer/till/_schema/main.yaml"}
     assert listed >= {f"raw-sources/{each}/live-database/questions.yaml" for each in ("till", "warehouse")}
-    assert [each.tree for each in ran.values()] == [first.tree] * len(asked)
-    assert [each.progress for each in ran.values()] == [first.progress] * len(asked)
+    assert [each.tree for each in ran.values()] == [first.tree] * len(ASKED)
+    assert [each.progress for each in ran.values()] == [first.progress] * len(ASKED)
     progress_is_told_once_a_step(first)
-    made_work(ktx, work / asked[-1])
-    rows = {name: [ran[backend].asked[site.mark] for backend in asked] for name, site in SITES.items()}
-    heads = [f"{backend}{' over MCP' if backend == 'claude-code' else ''}" for backend in asked]
+    made_work(ktx, work / ASKED[-1])
+    rows = {name: [ran[backend].asked[site.mark] for backend in ASKED] for name, site in SITES.items()}
+    heads = [f"{backend}{' over MCP' if backend == 'claude-code' else ''}" for backend in ASKED]
     with capsys.disabled():
         print(f"\n\n{'requests at a call site':<25}", *(f"{head:>20}" for head in heads))
         print("\n".join(f"{name:<25} {' '.join(f'{each:>20}' for each in counts)}" for name, counts in rows.items()))
