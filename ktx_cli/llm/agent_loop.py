@@ -1,9 +1,9 @@
-"""Runs agent loops on turn-based models and journals their steps, so that an interrupted loop resumes after its last
+"""Runs agent loops on turn-based models and journals their steps.
 
-stored tool result.
+An interrupted loop resumes after its last stored tool result.
 
-Backends whose history ktx itself holds keep a journal (`anthropic`, `vertex`, `gateway`, `claude-cli`, and `codex`,
-which takes a history). Sessions of Claude Code have none: such a loop starts again.
+Backends whose history ktx itself holds keep a journal: those of `OwnLoopBackend`, `claude-cli`, and `codex`,
+which takes a history. Sessions of Claude Code have none: such a loop starts again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import inspect
 import json
 import logging
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from pydantic import ValidationError
 
@@ -43,6 +44,9 @@ from ktx_cli.llm.types import (
 )
 from ktx_cli.llm.usage import UsageFact, UsageSink
 from ktx_cli.project import EffortLevel
+
+if TYPE_CHECKING:
+    from ktx_cli.llm.routing import Shared
 
 StoredStep = Mapping[str, Any]
 """A finished step as JSON: its model turns and tool results."""
@@ -412,6 +416,26 @@ async def run_own_loop(
     if spec.kind == "loop":
         return Outcome("", "budget")
     raise llm_error("max_turns", **spec.names)
+
+
+class OwnLoopBackend(ABC):
+    """A backend that only asks for turns; ktx runs the loop around them."""
+
+    def __init__(self, name: str, shared: Shared) -> None:
+        self.name = name
+        self._config = shared.config
+        self._retried = shared.retried
+        self._repair = shared.repair
+        self._observe = shared.governor.observe
+
+    @abstractmethod
+    async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
+        """Ask for the next turn; see `TurnModel`."""
+
+    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
+        """Run one call."""
+        repair = self._repair if spec.role != "repair" else None
+        return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
 
 
 def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversation) -> Outcome | None:

@@ -6,13 +6,13 @@ import asyncio
 import gc
 import importlib.metadata
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, Hint, KtxError
-from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
+from ktx_cli.llm.agent_loop import ModelTurn, OwnLoopBackend
 from ktx_cli.llm.backends.anthropic_api import VERCEL_URL
 from ktx_cli.llm.backends.anthropic_api.bedrock import (
     bedrock_account,
@@ -34,7 +34,7 @@ from ktx_cli.project import KtxConfig
 if TYPE_CHECKING:
     import anthropic
 
-    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Outcome, Repair, Retried, TurnEnd
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, TurnEnd
     from ktx_cli.llm.routing import Shared
 
     Client = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex | anthropic.AsyncAnthropicBedrock
@@ -45,31 +45,12 @@ _ENDS: Final[Mapping[str | None, TurnEnd]] = {
 }  # fmt: skip
 
 
-class AnthropicBackend:
-    """Runs calls against one Messages API. `observe` receives what responses say about rate limits."""
+class AnthropicBackend(OwnLoopBackend):
+    """Runs calls against one Messages API."""
 
-    def __init__(
-        self,
-        name: str,
-        config: KtxConfig,
-        *,
-        project_dir: Path,
-        environ: Mapping[str, str],
-        retried: Retried,
-        repair: Repair,
-        observe: Callable[[RateSignal], None],
-    ) -> None:
-        self.name = name
-        self._config = config
-        self._client = make_client(name, config, project_dir=project_dir, environ=environ)
-        self._retried = retried
-        self._repair = repair
-        self._observe = observe
-
-    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
-        """Run one call."""
-        repair = self._repair if spec.role != "repair" else None
-        return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name, shared)
+        self._client = make_client(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
 
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         """Ask for the next turn."""
@@ -120,15 +101,7 @@ class AnthropicBackend:
 
 def make(name: str, shared: Shared) -> Backend:
     """Return the backend of a project."""
-    return AnthropicBackend(
-        name,
-        shared.config,
-        project_dir=shared.project_dir,
-        environ=shared.environ,
-        retried=shared.retried,
-        repair=shared.repair,
-        observe=shared.governor.observe,
-    )
+    return AnthropicBackend(name, shared)
 
 
 def _cost(answer: StreamedMessage, spec: CallSpec) -> Cost:

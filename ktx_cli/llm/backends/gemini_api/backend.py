@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, KtxError
-from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
+from ktx_cli.llm.agent_loop import ModelTurn, OwnLoopBackend
 from ktx_cli.llm.backends.gemini_api.contents import (
     MALFORMED,
     StreamedAnswer,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import httpx2
     from google.genai import Client
 
-    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Outcome, Repair, Retried
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation
     from ktx_cli.llm.routing import Shared
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
@@ -45,28 +45,12 @@ MALFORMED_ATTEMPTS: Final = 3
 """Maximum number of requests for one turn whose answers the API cannot read."""
 
 
-class GeminiBackend:
+class GeminiBackend(OwnLoopBackend):
     """Runs calls against the Gemini API."""
 
-    def __init__(
-        self,
-        name: str,
-        config: KtxConfig,
-        *,
-        project_dir: Path,
-        environ: Mapping[str, str],
-        retried: Retried,
-        repair: Repair,
-    ) -> None:
-        self.name = name
-        self._connected = make_client(name, config, project_dir=project_dir, environ=environ)
-        self._retried = retried
-        self._repair = repair
-
-    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
-        """Run one call."""
-        repair = self._repair if spec.role != "repair" else None
-        return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name, shared)
+        self._connected = make_client(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
 
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         """Ask for the next turn, again if the API could not read a call of the model and returned nothing of it."""
@@ -128,14 +112,7 @@ class GeminiBackend:
 
 def make(name: str, shared: Shared) -> Backend:
     """Return the backend of a project."""
-    return GeminiBackend(
-        name,
-        shared.config,
-        project_dir=shared.project_dir,
-        environ=shared.environ,
-        retried=shared.retried,
-        repair=shared.repair,
-    )
+    return GeminiBackend(name, shared)
 
 
 def _cost(answer: StreamedAnswer, spec: CallSpec) -> Cost:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError
-from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
+from ktx_cli.llm.agent_loop import ModelTurn, OwnLoopBackend
 from ktx_cli.llm.backends.openai_api.abilities import Abilities, Lack, lack_in, method_of
 from ktx_cli.llm.backends.openai_api.chat import Chat
 from ktx_cli.llm.backends.openai_api.failures import failed, no_api, rate_signal, translate, without_tools, words_of
 from ktx_cli.llm.backends.openai_api.responses import Responses
 from ktx_cli.llm.backends.openai_api.turns import Api, StreamedAnswer, unique_calls
 from ktx_cli.llm.errors import llm_error
-from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.registry import missing_client
 from ktx_cli.llm.settings import missing_setting, resolved_keys, resolved_place
 from ktx_cli.llm.types import Cost
@@ -27,7 +26,7 @@ from ktx_cli.project import KtxConfig
 if TYPE_CHECKING:
     import openai
 
-    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Outcome, Repair, Retried
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation
     from ktx_cli.llm.routing import Shared
 
 log = logging.getLogger(__name__)
@@ -39,35 +38,18 @@ _NO_KEY: Final = "none"
 """What the SDK gets as a key for a server without one; it is not sent."""
 
 
-class OpenAiBackend:
-    """Runs calls against one API. `observe` receives what responses say about rate limits."""
+class OpenAiBackend(OwnLoopBackend):
+    """Runs calls against one API."""
 
-    def __init__(
-        self,
-        name: str,
-        config: KtxConfig,
-        *,
-        project_dir: Path,
-        environ: Mapping[str, str],
-        retried: Retried,
-        repair: Repair,
-        observe: Callable[[RateSignal], None],
-    ) -> None:
-        self.name = name
-        self._config = config
-        self._client, self._headers = make_client(name, config, project_dir=project_dir, environ=environ)
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name, shared)
+        self._client, self._headers = make_client(
+            name, shared.config, project_dir=shared.project_dir, environ=shared.environ
+        )
         self._api: Api = (
-            Chat() if name != "openai" and config.llm.provider.openai_compatible.api == "chat" else Responses()
+            Chat() if name != "openai" and shared.config.llm.provider.openai_compatible.api == "chat" else Responses()
         )
         self._abilities = Abilities(str(self._client.base_url), self._api.name)
-        self._retried = retried
-        self._repair = repair
-        self._observe = observe
-
-    async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
-        """Run one call."""
-        repair = self._repair if spec.role != "repair" else None
-        return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
 
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         """Ask for the next turn, again without what the server turns out not to support."""
@@ -180,15 +162,7 @@ class OpenAiBackend:
 
 def make(name: str, shared: Shared) -> Backend:
     """Return the backend of a project."""
-    return OpenAiBackend(
-        name,
-        shared.config,
-        project_dir=shared.project_dir,
-        environ=shared.environ,
-        retried=shared.retried,
-        repair=shared.repair,
-        observe=shared.governor.observe,
-    )
+    return OpenAiBackend(name, shared)
 
 
 def _cost(answer: StreamedAnswer, spec: CallSpec) -> Cost:
