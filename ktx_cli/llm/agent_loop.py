@@ -18,10 +18,12 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from pydantic import ValidationError
 
+from ktx_cli.core import ResultWarning
 from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.tools import RuntimeTool, invoke, parse_arguments, place
 from ktx_cli.llm.types import (
@@ -43,10 +45,10 @@ from ktx_cli.llm.types import (
     total_cost,
 )
 from ktx_cli.llm.usage import UsageFact, UsageSink
-from ktx_cli.project import EffortLevel
+from ktx_cli.project import EffortLevel, KtxConfig
 
 if TYPE_CHECKING:
-    from ktx_cli.llm.routing import Shared
+    from ktx_cli.llm.governor import Governor
 
 StoredStep = Mapping[str, Any]
 """A finished step as JSON: its model turns and tool results."""
@@ -416,6 +418,32 @@ async def run_own_loop(
     if spec.kind == "loop":
         return Outcome("", "budget")
     raise llm_error("max_turns", **spec.names)
+
+
+@dataclass
+class Shared:
+    """State that all backends of a runtime share."""
+
+    config: KtxConfig
+    project_dir: Path
+    environ: Mapping[str, str]
+    governor: Governor
+    run_id: str
+    command: str
+    usage_sink: UsageSink
+    warn: Callable[[ResultWarning], None]
+    watch: Watch = watch_nothing
+    repair: Callable[[str], Awaitable[str]] = field(init=False)
+
+    async def retried(self, ask: Callable[[int], Awaitable[ModelTurn]], record: CallRecord) -> ModelTurn:
+        """Run one turn in a slot, with retries."""
+        return await self.governor.call(
+            ask,
+            notify=record.emit,
+            may_retry=lambda: record.spec.kind != "probe",
+            add_wait=record.wait,
+            backend=record.spec.backend,
+        )
 
 
 class OwnLoopBackend(ABC):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ktx_cli.core import Event, KtxError, ResultWarning, new_run_id
-from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, LoopJournal, ModelTurn, Outcome, Watch, watch_nothing
+from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, LoopJournal, Outcome, Shared, Watch, watch_nothing
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages, span
 from ktx_cli.llm.governor import Governor, OnWait, ignore_wait
@@ -38,32 +38,6 @@ Result = TypeVar("Result")
 
 PROBE_SECONDS: Final = 60.0
 PROBE_PROMPT: Final = "Reply with exactly: ok"
-
-
-@dataclass
-class Shared:
-    """State that all backends of a runtime share."""
-
-    config: KtxConfig
-    project_dir: Path
-    environ: Mapping[str, str]
-    governor: Governor
-    run_id: str
-    command: str
-    usage_sink: UsageSink
-    warn: Callable[[ResultWarning], None]
-    watch: Watch = watch_nothing
-    repair: Callable[[str], Awaitable[str]] = field(init=False)
-
-    async def retried(self, ask: Callable[[int], Awaitable[ModelTurn]], record: CallRecord) -> ModelTurn:
-        """Run one turn in a slot, with retries."""
-        return await self.governor.call(
-            ask,
-            notify=record.emit,
-            may_retry=lambda: record.spec.kind != "probe",
-            add_wait=record.wait,
-            backend=record.spec.backend,
-        )
 
 
 class RoutedRuntime:

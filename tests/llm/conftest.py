@@ -12,9 +12,9 @@ import pytest
 
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.core.events import Event
-from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome, Shared
 from ktx_cli.llm.governor import Governor
-from ktx_cli.llm.routing import RoutedRuntime, Shared
+from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.usage import UsageFact
 from ktx_cli.project.config.model import KtxConfig
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
+from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome, Shared
 from ktx_cli.llm.governor import Governor
-from ktx_cli.llm.routing import RoutedRuntime, Shared, make_backend
+from ktx_cli.llm.routing import RoutedRuntime, make_backend
 from ktx_cli.llm.usage import UsageSink
 from ktx_cli.testing.model_script import PROTOCOL_TAG, ModelRequest, says
 from ktx_cli.testing.model_server import ModelServer

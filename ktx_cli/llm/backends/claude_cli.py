@@ -56,8 +56,17 @@ from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.project import EffortLevel
 
 if TYPE_CHECKING:
-    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Entry, Outcome, Repair, Retried
-    from ktx_cli.llm.routing import Shared
+    from ktx_cli.llm.agent_loop import (
+        Backend,
+        CallRecord,
+        CallSpec,
+        Conversation,
+        Entry,
+        Outcome,
+        Repair,
+        Retried,
+        Shared,
+    )
 
 OPEN: Final = "<use_tools>"
 CLOSE: Final = "</use_tools>"

@@ -34,8 +34,7 @@ from ktx_cli.project import KtxConfig
 if TYPE_CHECKING:
     import anthropic
 
-    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, TurnEnd
-    from ktx_cli.llm.routing import Shared
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Shared, TurnEnd
 
     Client = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex | anthropic.AsyncAnthropicBedrock
 

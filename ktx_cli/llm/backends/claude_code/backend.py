@@ -40,8 +40,7 @@ from ktx_cli.llm.tools import invoke
 from ktx_cli.llm.types import ToolInvocation
 
 if TYPE_CHECKING:
-    from ktx_cli.llm.agent_loop import Backend
-    from ktx_cli.llm.routing import Shared
+    from ktx_cli.llm.agent_loop import Backend, Shared
 
 log = logging.getLogger(__name__)
 

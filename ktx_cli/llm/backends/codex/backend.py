@@ -30,8 +30,7 @@ from ktx_cli.llm.governor import RateSignal
 from ktx_cli.project import KtxConfig
 
 if TYPE_CHECKING:
-    from ktx_cli.llm.agent_loop import Backend
-    from ktx_cli.llm.routing import Shared
+    from ktx_cli.llm.agent_loop import Backend, Shared
 
 STATUS_SECONDS = 30.0
 

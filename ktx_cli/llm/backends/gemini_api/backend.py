@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import httpx2
     from google.genai import Client
 
-    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation
-    from ktx_cli.llm.routing import Shared
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Shared
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
 API_VERSION: Final = "v1beta"

@@ -26,8 +26,7 @@ from ktx_cli.project import KtxConfig
 if TYPE_CHECKING:
     import openai
 
-    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation
-    from ktx_cli.llm.routing import Shared
+    from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, Conversation, Shared
 
 log = logging.getLogger(__name__)
 
