@@ -298,6 +298,9 @@ log = logging.getLogger(__name__)
 RunSql = Callable[[str, str, int], QueryResult]
 """Takes connection, statement and row limit; runs the statement through the single guard. Raises `KtxError`."""
 
+RunPipeline = Callable[[str, str, Sequence[Mapping[str, Any]], int], QueryResult]
+"""Takes connection, collection, checked pipeline and row limit; runs the pipeline. Raises `KtxError`."""
+
 SampleValues = Callable[[str, Source], Mapping[str, tuple[Any, ...]]]
 """Takes connection and source; returns column -> values seen in it, most frequent first."""
 
@@ -353,6 +356,10 @@ class ToolSession:
     share_code_lists: CodeLists = "declared"
     run_sql: RunSql | None = None
     """Runs a statement; None if there is no database to query."""
+    run_pipeline: RunPipeline | None = None
+    """Runs an aggregation pipeline; None if there is no database to query."""
+    pipelines: Collection[str] = ()
+    """The databases that run aggregation pipelines."""
     check_data: CheckData | None = None
     """Checks a write's changes against the database; None if there is no database to query."""
     values: SampleValues | None = None

@@ -1,9 +1,10 @@
-"""The tool that queries a database: one read-only statement through the single guard, a bounded answer, errors as
+"""The tools that query a database: one read-only statement or pipeline through its guard, a bounded answer, errors as
 text.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
@@ -20,14 +21,26 @@ from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import Privacy
-from ktx_cli.protection import Named, Refused, check_protected, has_protected, names_in, read_relations, sources_of
+from ktx_cli.protection import (
+    Named,
+    Refused,
+    check_collections,
+    check_protected,
+    has_protected,
+    names_in,
+    read_relations,
+    sources_of,
+)
 from ktx_cli.semantic import Model
 from ktx_cli.warehouses import (
     Dialect,
+    PipelineRefusedError,
     QueryResult,
     StatementRefusedError,
+    check_pipeline,
     dialect_named,
     driver_error_name,
+    parse_pipeline,
     silence_parser,
 )
 
@@ -194,11 +207,57 @@ def sql_execution(session: ToolSession, value: Execute) -> ToolOutput:
         return ToolOutput(_failed(session, error, value.sql, model), {"success": False, "code": error.code})
     with session.lock:
         _note(session, model, named)
-    return _answer(session, connection, value.sql, model.dialect, result)
+    counts = count_columns(value.sql, model.dialect, len(result.columns))
+    return _answer(session, connection, result, counts)
 
 
-def _answer(session: ToolSession, connection: str, sql: str, dialect: str, result: QueryResult) -> ToolOutput:
-    rows, hidden = shown_values(result, sql, dialect, session.privacy)
+class Aggregate(Input):
+    """The pipeline to run."""
+
+    connection: str | None = Field(None, description="The connection; required if there are several.")
+    collection: str = Field(min_length=1, max_length=500, description="The collection that the pipeline runs on.")
+    pipeline: list[dict[str, Any]] = Field(
+        max_length=50, description='Stages that only read, as Extended JSON: [{"$match": {...}}, {"$count": "n"}].'
+    )
+    row_limit: int = Field(100, ge=1, le=MOST_ROWS, description="Maximum number of results to read; 20 are shown.")
+
+
+@tool(alone=False)
+def mongo_query(session: ToolSession, value: Aggregate) -> ToolOutput:
+    """Run one read-only aggregation pipeline on a MongoDB collection, for collections that are too large for SQL.
+
+    The number of results is limited. If row values must stay on this machine, only counts are returned.
+    """
+    known = {each for each in session.pipelines if each in session.connections}
+    only = next(iter(known)) if len(known) == 1 else None
+    connection = session.connection(value.connection or only)
+    if connection not in known or session.run_pipeline is None:
+        raise Refused(f"the connection `{connection}` has no aggregation pipelines: use sql_execution")
+    try:
+        checked = check_pipeline(parse_pipeline(json.dumps(value.pipeline), connection), connection)
+    except PipelineRefusedError as error:
+        raise Refused("; ".join(filter(None, (error.message, error.hint)))) from None
+    with session.lock:
+        model = session.model(connection)
+        relations = read_relations(session.workspace, connection) if has_protected(model) else None
+    check_collections(model, value.collection, checked.reads, relations)
+    if session.privacy != "off" and checked.multiplies:
+        raise Refused(
+            f"`{checked.multiplies}` turns values into results, so their number would reveal a value, and scan.privacy "
+            f"is {session.privacy}: count documents without it"
+        )
+    try:
+        result = session.run_pipeline(connection, value.collection, checked.pipeline, value.row_limit)
+    except KtxError as error:
+        if error.code == "cancelled":
+            raise
+        return ToolOutput(_failed(session, error, "", model), {"success": False, "code": error.code})
+    counts = frozenset(place for place, name in enumerate(result.columns) if name in checked.counted)
+    return _answer(session, connection, result, counts)
+
+
+def _answer(session: ToolSession, connection: str, result: QueryResult, counts: frozenset[int]) -> ToolOutput:
+    rows, hidden = shown_values(result, counts, session.privacy)
     names = [one_line(name, 80).replace("|", "\\|") for name in result.columns]
     parts = Parts(LONGEST - 4 * RESERVE)
     parts.add(f"| {' | '.join(names)} |")
@@ -241,20 +300,20 @@ def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> st
     return f"The statement failed.\n\n{wrapped(reason, 'the database')}"
 
 
-TOOLS: Final = (sql_execution,)
+TOOLS: Final = (sql_execution, mongo_query)
 
 
 LONGEST_VALUE: Final = 120
 _QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"|`([^`]*)`|“([^”]*)”")
 
 
-def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) -> tuple[list[list[str]], list[str]]:
+def shown_values(result: QueryResult, counts: frozenset[int], privacy: Privacy) -> tuple[list[list[str]], list[str]]:
     """Return the rows as text, and a line for each column whose values are hidden.
 
-    Unless `scan.privacy` is `off`, only counts are shown. If it is `off`, everything but personal data is shown.
+    `counts`: the positions of columns that contain only counts. Only these are shown, unless `scan.privacy` is `off`,
+    which shows everything but personal data.
     """
     columns = list(zip(*result.rows, strict=True)) if result.rows else [() for _ in result.columns]
-    counts = count_columns(sql, dialect, len(result.columns))
     reasons = [
         "" if place in counts else _reason(name, values, privacy)
         for place, (name, values) in enumerate(zip(result.columns, columns, strict=True))
@@ -359,9 +418,27 @@ def _kept(privacy: Privacy) -> str:
 def _reason(name: str, values: Sequence[Any], privacy: Privacy) -> str:
     if privacy != "off":
         return f"scan.privacy is {privacy}: row values stay on this machine; ask for counts"
-    present = [value for value in values if value is not None]
-    found = refusal("", name, _kind(present), _hashable(present))
-    return "" if found is None or not found.personal else f"it looks like personal data: {found}"
+    for key, leaves in _leaves(name, values).items():
+        present = [value for value in leaves if value is not None]
+        found = refusal("", key, _kind(present), _hashable(present))
+        if found is not None and found.personal:
+            return f"it looks like personal data: {found}"
+    return ""
+
+
+def _leaves(name: str, values: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return the values of a column, and those nested in them, by the last name that leads to them."""
+    found: dict[str, list[Any]] = {name: []}
+    waiting = [(name, value) for value in values]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list | tuple):
+            waiting += ((key, each) for each in value)
+        else:
+            found.setdefault(key, []).append(value)
+    return found
 
 
 def _hashable(values: Iterable[Any]) -> list[Any]:

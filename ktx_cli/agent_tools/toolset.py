@@ -353,4 +353,6 @@ def _is_for(session: ToolSession, name: str) -> bool:
         return session.semantic and bool(session.connections)
     if name.startswith("sl_") or name in ("entity_details", "sql_execution"):
         return bool(session.connections)
+    if name == "mongo_query":
+        return any(each in session.connections for each in session.pipelines)
     return name != "load_skill" or bool(session.skills)

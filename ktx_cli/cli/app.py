@@ -20,7 +20,7 @@ from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
 SECTIONS: Final = {
     "Start": ("demo", "setup", "connection", "config", "completion"),
     "Build": ("ingest", "scan", "decide", "memory", "evolve"),
-    "Ask": ("sl", "wiki", "search", "pack", "sql"),
+    "Ask": ("sl", "wiki", "search", "pack", "sql", "mongo-query"),
     "Check": ("status", "doctor", "check", "lint", "diff", "eval", "proof"),
     "Serve": ("mcp", "agents"),
     "Maintain": ("index", "runs", "usage", "llm"),
@@ -111,6 +111,7 @@ _SHARED: Final = {
     **dict.fromkeys(("status", "doctor", "usage"), "health"),
     **dict.fromkeys(("lint", "diff", "eval"), "check"),
     **dict.fromkeys(("index", "pack"), "search"),
+    "mongo-query": "sql",
 }
 """Maps each command whose module has a different name to that module."""
 

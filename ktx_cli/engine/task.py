@@ -25,7 +25,7 @@ from ktx_cli.llm import Abort, LlmRuntime, LoopResult, RuntimeTool, Step, model_
 from ktx_cli.project import Workspace
 from ktx_cli.prompts import Prompt, Skill
 from ktx_cli.semantic import ColumnValues, ConnectionGuard, Source, calendar_of, load_lists
-from ktx_cli.warehouses import QueryResult
+from ktx_cli.warehouses import QueryResult, TableRef, runs_pipelines
 
 FORMAT: Final = "1"
 """Increased when the processing of a unit changes."""
@@ -106,6 +106,8 @@ class AgentContext:
             privacy=self.plan.config.scan.privacy,
             share_code_lists=self.plan.config.scan.share_code_lists,
             run_sql=self._run_sql,
+            run_pipeline=self._run_pipeline,
+            pipelines=[name for name, each in self.plan.config.databases().items() if runs_pipelines(each.driver)],
             check_data=self.gates.check_data,
             values=self.values,
             find=self.find,
@@ -132,6 +134,15 @@ class AgentContext:
         guard.check(sql, max_rows=limit)
         with guard.open(plan.config, layout=plan.layout, environ=plan.environ) as connector:
             return connector.query(sql, max_rows=limit)
+
+    def _run_pipeline(
+        self, connection: str, collection: str, pipeline: Sequence[Mapping[str, Any]], limit: int
+    ) -> QueryResult:
+        plan = self.plan
+        guard = ConnectionGuard.of(plan.layout, plan.config, connection)
+        guard.policy.require_raw_sql()
+        with guard.open(plan.config, layout=plan.layout, environ=plan.environ) as connector:
+            return connector.aggregate(TableRef(None, collection), pipeline, max_rows=limit)
 
 
 ENDING: Final = frozenset({"auth", "billing", "isolation", "no_backend", "rate_limit", "budget"})

@@ -15,7 +15,7 @@ from ktx_cli.mcp.server import listed, offered
 from ktx_cli.mcp.tool import Call, Options, ServerTool, compact_json, fit_answer
 
 _OPTIONS = Options(read_only=True)
-_ROWS = frozenset(("sl_query", "sql_execution"))
+_ROWS = frozenset(("sl_query", "sql_execution", "mongo_query"))
 """The tools whose answers are rows of a query."""
 
 
@@ -37,7 +37,7 @@ class ServerToolbox:
         `keep` stores the rows of each query and returns the id of the result.
         """
         options = replace(_OPTIONS, privacy=privacy, attributes=attributes, profile=self.profile)
-        tools = listed(options, offered(options))
+        tools = listed(options, offered(options), project)
         return [_loop_tool(each, Call(project, options), keep) for each in tools.values()]
 
 

@@ -81,7 +81,7 @@ class ProjectServer:
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         whole = self.options.profile is Profile.ADMIN
-        found = listed(self.options, await self.tools())
+        found = await anyio.to_thread.run_sync(listed, self.options, await self.tools(), self.project)
         return types.ListToolsResult(tools=[_definition(each, answers=whole) for each in found.values()])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -143,11 +143,16 @@ def offered(options: Options) -> dict[str, ServerTool]:
     return {each.name: each for each in TOOLS if not (options.read_only and each.writes)}
 
 
-def listed(options: Options, tools: Mapping[str, ServerTool]) -> dict[str, ServerTool]:
-    """Return the tools that the profile of a server lists, in its order."""
+def listed(
+    options: Options, tools: Mapping[str, ServerTool], project: ServedProject | None = None
+) -> dict[str, ServerTool]:
+    """Return the tools that the profile of a server lists, in its order, without those that no connection needs."""
     from ktx_cli.mcp.tools import PROFILES
 
-    return {name: tools[name] for name in PROFILES[options.profile] if name in tools}
+    known = (tools[name] for name in PROFILES[options.profile] if name in tools)
+    return {
+        each.name: each for each in known if not each.pipelines or (project is not None and project.runs_pipelines())
+    }
 
 
 def _definition(tool: ServerTool, *, answers: bool) -> types.Tool:

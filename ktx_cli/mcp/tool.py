@@ -129,7 +129,8 @@ class ServerTool:
     """A tool. `run` is called in a thread with an instance of the input model and returns one of the output model.
 
     `writes`: the tool changes the project, or starts a run that does. A paged tool has an argument `offset`. `takes`:
-    the name of a tool with the same arguments, so that they are not listed a second time. `reach`: what the tool covers
+    the name of a tool with the same arguments, so that they are not listed a second time. `pipelines`: the tool is only
+    listed if a connection runs aggregation pipelines. `reach`: what the tool covers
     at a root with mounts: the root's own project, the project of one layer or database, or all projects together.
     """
 
@@ -143,6 +144,7 @@ class ServerTool:
     idempotent: bool = True
     open_world: bool = False
     takes: str | None = None
+    pipelines: bool = False
     reach: Literal["own", "layer", "database", "all"] = "own"
 
     def answer(self, call: Call, value: Any) -> Output:

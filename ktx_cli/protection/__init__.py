@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         table_need,
     )
     from ktx_cli.protection.statements import (
+        check_collections,
         check_protected,
         check_source,
         condition_columns,

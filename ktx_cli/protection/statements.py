@@ -14,11 +14,12 @@ from ktx_cli.core import Command, Diagnostic, KtxError
 from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
 from ktx_cli.semantic import Barred, Column, Model, Source, Visibility, lookup_of
-from ktx_cli.warehouses import comparable_name, dialect_named
+from ktx_cli.warehouses import TableKind, comparable_name, dialect_named
 
 if TYPE_CHECKING:
     from ktx_cli.project import Tree
     from ktx_cli.protection.relations import Judge
+    from ktx_cli.warehouses import CollectionPaths
 
 _STORAGE: Final = ("duckdb_", "pragma_")
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
@@ -58,6 +59,68 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
         from ktx_cli.protection.relations import Views
 
         Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
+
+
+def check_collections(
+    model: Model, collection: str, reads: Iterable[CollectionPaths], relations: Relations | None = None
+) -> None:
+    """Refuse a pipeline that would bypass a policy or show hidden data. `reads`: what it may show of collections.
+
+    `collection`: the one that the pipeline runs on. `relations`: as for `check_protected`. A collection also contains
+    the data of the tables of its arrays, which are named after it.
+    """
+    if model.sealed is not None:
+        raise Refused(_definition_error(model, model.sealed, "collections of this connection cannot be read"))
+    if not has_protected(model):
+        return
+    for each in reads:
+        name = each.collection or collection
+        for parts in {(name,), tuple(name.split(".", 1))}:
+            for barred_name, barred in model.barred.items():
+                if any(_is_of_collection(table, parts) is not None for table in barred.tables):
+                    raise Refused(_definition_error(model, model.barred[barred_name].problem, f"`{name}` is not read"))
+            for source in model.sources.values():
+                below = None if source.table is None else _is_of_collection(source.table, parts)
+                if below is not None and source.is_protected:
+                    _require_shown_paths(source, below, each.paths, name)
+        if relations is not None:
+            found = [one for parts in {(name,), tuple(name.split(".", 1))} for one in relations.find(parts)]
+            if not found or any(one.kind is not TableKind.TABLE for one in found):
+                raise Refused(
+                    f"the last scan did not find `{name}` as a collection, so it may be a view of data that is hidden "
+                    "in this connection: read collections that the scan found"
+                )
+
+
+def _is_of_collection(table: Table, parts: Table) -> str | None:
+    """Return the path of a collection's array whose table this is, empty for the collection itself, else None."""
+    if same_table(table, parts):
+        return ""
+    head, last = parts[-1].casefold(), table[-1].casefold()
+    inside = same_table((*table[:-1], "x"), (*parts[:-1], "x"))
+    return last.removeprefix(f"{head}__").replace("__", ".") if inside and last.startswith(f"{head}__") else None
+
+
+def _require_shown_paths(source: Source, below: str, paths: frozenset[str] | None, name: str) -> None:
+    if source.policies:
+        raise Refused(f"`{source.name}` has row policies, so `{name}` cannot be read here; see its definition")
+    own = {each.removeprefix("_parent") if each == "_parent_id" else each for each in _hidden(source)}
+    hidden = [_components(f"{below}.{each}" if below and each != "_id" else each) for each in own]
+    named = None if paths is None else [_components(each) for each in paths]
+    shows = named is None or any(
+        one[: len(other)] == other[: len(one)] for one in named for other in hidden if one and other
+    )
+    if source.visibility is Visibility.HIDDEN or (hidden and shows):
+        raise Refused(
+            f"`{source.name}` or one of its columns is hidden: begin the pipeline on `{name}` with a $project that "
+            "lists the fields that you need, or with a $group, and do not name hidden fields, their parts or $$ROOT; "
+            "give each $lookup and $unionWith a pipeline that does the same"
+        )
+
+
+def _components(path: str) -> tuple[str, ...]:
+    """Return the folded keys of a path, without positions in arrays."""
+    return tuple(each for each in path.casefold().split(".") if not each.isdigit())
 
 
 def check_source(model: Model, source: Source, relations: Relations | None = None) -> None:

@@ -181,7 +181,8 @@ class PreparedDatabase:
     or None if there are no schemas. `keys`, `views`: whether the database stores declared keys and views.
     `loose_types`: kinds in `TYPES` that it does not distinguish from others. `refused`: statements of its own that
     write, access files or change the session. `endless`: a statement that runs for more than a minute. `missing`: the
-    fields of a connection to a database that does not exist.
+    fields of a connection to a database that does not exist. `added`: the columns that the database itself puts before
+    those of each table.
     """
 
     driver: str
@@ -193,6 +194,7 @@ class PreparedDatabase:
     refused: tuple[str, ...] = ()
     endless: str = ""
     missing: Mapping[str, Any] | None = None
+    added: tuple[str, ...] = ()
 
     def open(self, **options: Any) -> Connector:
         """Open a connection named `shop`."""
@@ -275,8 +277,8 @@ class WarehouseContract:
             table = tables[declared.name]
             assert table.ref == TableRef(database.schema, declared.name)
             assert table.kind is TableKind.TABLE
-            assert [column.name for column in table.columns] == list(declared.columns)
-            for column, kind in zip(table.columns, declared.columns.values(), strict=True):
+            assert [column.name for column in table.columns] == [*database.added, *declared.columns]
+            for column, kind in zip(table.columns[len(database.added) :], declared.columns.values(), strict=True):
                 assert kind in database.loose_types or column.type is _SEMANTIC[kind], column
                 assert column.native_type
             if database.keys:

@@ -45,8 +45,16 @@ if TYPE_CHECKING:
     )
     from ktx_cli.warehouses.guard.columns import comparable_name
     from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, StatementRefusedError, server_of
+    from ktx_cli.warehouses.mongodb.pipeline import (
+        CheckedPipeline,
+        CollectionPaths,
+        PipelineRefusedError,
+        check_pipeline,
+        parse_pipeline,
+    )
     from ktx_cli.warehouses.pool import CachingConnector, ConnectorPool, QueryCache, ended_at
     from ktx_cli.warehouses.port import (
+        Aggregating,
         Column,
         ConnectionSpec,
         ConnectionTest,
@@ -83,6 +91,7 @@ if TYPE_CHECKING:
         missing_package,
         open_connection,
         open_database,
+        runs_pipelines,
         warehouse_of,
     )
     from ktx_cli.warehouses.sampling import Sample, SampleLimits, SampleMethod, exact_texts, read_sample, value_of, why
@@ -92,7 +101,7 @@ if TYPE_CHECKING:
 
 BUILT_IN: Final = (
     "sqlite", "duckdb", "files", "postgres", "mysql", "sqlserver", "clickhouse", "snowflake", "bigquery", "redshift",
-    "databricks", "trino", "hologres", "iceberg", "delta",
+    "databricks", "trino", "hologres", "iceberg", "delta", "mongodb",
 )  # fmt: skip
 """The database drivers, in the order used in all lists; each is a folder in this package."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from ktx_cli.core import Recent, SourceError, monotonic
 from ktx_cli.project import KtxConfig, connection_of
-from ktx_cli.warehouses.port import Connector, ForwardingConnector, QueryResult, Scope, is_interruptible
+from ktx_cli.warehouses.port import Connector, ForwardingConnector, QueryResult, Scope, TableRef, is_interruptible
 from ktx_cli.warehouses.registry import open_connection
 
 IDLE_SECONDS: Final = 5.0
@@ -215,6 +215,14 @@ class _Lent(ForwardingConnector):
         """See `Connector`; after a session error, the connection is not reused."""
         try:
             return super().query(sql, parameters, max_rows=max_rows)
+        except BaseException as error:
+            self._keep = self._keep and isinstance(error, SourceError) and error.code in _KEPT_AFTER
+            raise
+
+    def aggregate(self, ref: TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000) -> QueryResult:
+        """See `Aggregating`; after a session error, the connection is not reused."""
+        try:
+            return super().aggregate(ref, pipeline, max_rows=max_rows)
         except BaseException as error:
             self._keep = self._keep and isinstance(error, SourceError) and error.code in _KEPT_AFTER
             raise

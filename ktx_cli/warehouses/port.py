@@ -10,7 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
-from ktx_cli.core import ConfigError, Diagnostic, Location, Severity, did_you_mean
+from ktx_cli.core import ConfigError, Diagnostic, Location, NotSupportedError, Severity, did_you_mean
 
 
 class SemanticType(StrEnum):
@@ -288,6 +288,23 @@ class Interruptible(Protocol):
         ...
 
 
+@runtime_checkable
+class Aggregating(Protocol):
+    """A connector to documents that also runs aggregation pipelines."""
+
+    def aggregate(self, ref: TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000) -> QueryResult:
+        """Run a pipeline on a collection, and return its results as rows of JSON values.
+
+        Raises `SourceError`, with the code `read_only` before anything is sent if the pipeline does more than read.
+        """
+        ...
+
+
+def samples_itself(connector: Connector) -> bool:
+    """Return whether a connector answers a sampled statement with blocks of rows, whatever its dialect does."""
+    return bool(getattr(connector, "samples_itself", False))
+
+
 def is_interruptible(connector: Connector) -> bool:
     """Return whether another thread can interrupt a statement; for a wrapper, this depends on the inner connection."""
     return bool(getattr(connector, "interruptible", isinstance(connector, Interruptible)))
@@ -325,6 +342,17 @@ class ForwardingConnector:
         """See `Interruptible`; does nothing for a connection that does not support it."""
         if isinstance(self.inner, Interruptible):
             self.inner.interrupt()
+
+    @property
+    def samples_itself(self) -> bool:
+        """See `samples_itself`."""
+        return samples_itself(self.inner)
+
+    def aggregate(self, ref: TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000) -> QueryResult:
+        """See `Aggregating`. Raises `NotSupportedError` for a connection without pipelines."""
+        if not isinstance(self.inner, Aggregating):
+            raise NotSupportedError("the database of this connection has no aggregation pipelines", hint="use SQL")
+        return self.inner.aggregate(ref, pipeline, max_rows=max_rows)
 
     def close(self) -> None:
         """See `Connector`."""

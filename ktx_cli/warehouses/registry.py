@@ -52,6 +52,8 @@ class Warehouse(Kind):
     dialect_object: str = ""
     package: str = ""
     requirement: str = ""
+    pipelines: bool = False
+    """Whether its connector is `Aggregating`: it also runs aggregation pipelines."""
     verified: Verified = "scripted"
     """How far ktx's tests have run it, which setup, `ktx connection list` and the documentation state."""
 
@@ -110,6 +112,11 @@ def dialect_of(driver: str) -> str | None:
     """Return the sqlglot dialect for a driver, or None for an unsupported one."""
     warehouse = warehouse_of(driver)
     return None if warehouse is None else warehouse.dialect
+
+
+def runs_pipelines(driver: str) -> bool:
+    """Return whether connections of a driver run aggregation pipelines."""
+    return driver in WAREHOUSES and (found := warehouse_of(driver)) is not None and found.pipelines
 
 
 def missing_package(driver: str) -> str | None:

@@ -17,7 +17,16 @@ from typing import Any, Final
 from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.warehouses.base import LockedError, lost_its_session, reason
 from ktx_cli.warehouses.dialect import dialect_named, quote, table_path, value_list
-from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableKind, TableRef
+from ktx_cli.warehouses.port import (
+    Column,
+    Connector,
+    QueryResult,
+    SemanticType,
+    Table,
+    TableKind,
+    TableRef,
+    samples_itself,
+)
 
 BLOCKS = 40
 """The number of segments into which a table with row numbers is divided; the first rows in each are read."""
@@ -326,11 +335,12 @@ class _Reading:
         found = None if count is None else sampling_clause(self.table, dialect, wanted, rows=count, seed=seed)
         if found is not None:
             clause, method = found
+            method = SampleMethod.BLOCKS if samples_itself(self.connector) else method
             shape: Shape = lambda columns: sampled(self.table, columns, dialect, text, wanted, clause)  # noqa: E731
             yield shape, method, max(1, wanted // 4)
 
     def _range(self) -> RowRange | None:
-        number = numbered(self.table, self.connector.dialect)
+        number = None if samples_itself(self.connector) else numbered(self.table, self.connector.dialect)
         if number is None:
             return None
         path = table_path(self.table.ref, self.connector.dialect)

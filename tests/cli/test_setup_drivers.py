@@ -23,6 +23,7 @@ from tests.sources.looker.scripted import SECRET
 from tests.sources.metabase.scripted import KEY
 from tests.sources.scripted_google import service_key
 from tests.sources.web_site import serve_site
+from tests.warehouses.mongo_server import MongoEmulator, emulator
 from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 Run = Callable[..., Any]
@@ -120,6 +121,17 @@ def clickhouse(tmp_path: Path) -> Iterator[ChServer]:
         thread.join()
 
 
+def _mongodb(server: MongoEmulator) -> Fields:
+    return {"driver": "mongodb", "host": "127.0.0.1", "port": server.port, "database": "shop"}
+
+
+@pytest.fixture
+def mongodb() -> Iterator[MongoEmulator]:
+    with emulator() as server:
+        server.client["shop"]["orders"].insert_one({"id": 1})
+        yield server
+
+
 ELSEWHERE: dict[str, Fields] = {
     "sqlserver": {"host": "db", "port": 1433, "database": "dwh", "username": "u", "password": "env:P", "encrypt": True},
     "redshift": {"host": "db", "port": 5439, "database": "dwh", "username": "u", "password": "canary-pw"},
@@ -210,6 +222,7 @@ SERVED = {
     "postgres": (_postgres, "postgres_server"),
     "mysql": (_mysql, "mariadb_server"),
     "clickhouse": (_clickhouse, "clickhouse"),
+    "mongodb": (_mongodb, "mongodb"),
 }
 CONNECTED = [each for each in ROW_TYPES if each.kind in drivers()]
 
@@ -223,6 +236,7 @@ def test_a_file(driver: str, place: Path, same_both_ways: Run) -> None:
     "driver",
     [
         "clickhouse",
+        "mongodb",
         pytest.param("postgres", marks=pytest.mark.postgres),
         pytest.param("mysql", marks=pytest.mark.mysql),
     ],

@@ -162,9 +162,9 @@ def test_drivers_of_the_typescript_ktx_are_warned_about_and_nothing_fails(ktx: R
     assert [each["id"] for each in listed if each["kind"] != "disabled"] == ["ferries"]
     assert len(listed) == 8
     assert ktx("ingest", "--no-llm", "--json").code == 0
-    asked = ktx("ingest", "events", "--no-llm", "--json")
+    asked = ktx("ingest", "lake", "--no-llm", "--json")
     assert asked.code == 2
-    assert "connection `events` is disabled" in asked.envelope["error"]["message"]
+    assert "connection `lake` is disabled" in asked.envelope["error"]["message"]
 
 
 def test_a_run_skips_what_an_error_disables_and_says_so(ktx: Run, work: Path) -> None:

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 from ktx_cli.testing.warehouse_contract import TABLES, PreparedDatabase, WarehouseContract, statements
 from tests.warehouses.lake.tables import IcebergLake, arrow_table
+from tests.warehouses.mongo_server import READING, as_document, emulator
 from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 
@@ -142,6 +143,28 @@ class TestDelta(WarehouseContract):
             endless=ENDLESS_DUCKDB,
             missing={"path": str(folder / "missing")},
         )
+
+
+class TestMongo(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls) -> Iterator[PreparedDatabase]:
+        with emulator() as server:
+            for table in TABLES:
+                rows = [as_document(list(table.columns), row) for row in table.rows]
+                server.client["shop"][table.name].insert_many(rows)
+            yield PreparedDatabase(
+                "mongodb",
+                server.settings("shop"),
+                schema="shop",
+                keys=False,
+                views=False,
+                refused=OUT_OF_DUCKDB,
+                endless=ENDLESS_DUCKDB,
+                missing={"host": "127.0.0.1", "port": 9, "database": "shop"},
+                added=("_id",),
+            )
+            assert server.sent() <= READING, "ktx sent another command"
 
 
 @pytest.mark.postgres

@@ -30,6 +30,7 @@ def test_drivers() -> None:
         "hologres": "postgres",
         "iceberg": "duckdb",
         "delta": "duckdb",
+        "mongodb": "duckdb",
         "sqlserver": "tsql",
     }
     assert registry.dialect_of("no_such_driver") is None
@@ -60,6 +61,7 @@ PACKAGES = [
     ("trino", "trino"),
     ("iceberg", "pyiceberg"),
     ("delta", "deltalake"),
+    ("mongodb", "pymongo"),
 ]
 
 

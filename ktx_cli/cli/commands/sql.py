@@ -1,4 +1,4 @@
-"""`ktx sql`: one read-only statement on a database."""
+"""`ktx sql` and `ktx mongo-query`: one read-only statement or aggregation pipeline on a database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.sql import SqlAnswer
+    from ktx_cli.jobs.semantic.sql import PipelineAnswer, SqlAnswer
 
 commands = typer.Typer()
 
@@ -76,11 +76,95 @@ def _answered(
         formats=not session.settings.json and form is not RowFormat.JSONL,
     )
     answer = replace(answer, connection=session.qualified(answer.connection))
-    _warn_when_cut(session, answer)
+    _warn_when_cut(
+        session,
+        answer,
+        narrow="narrow the statement",
+        shorten="select fewer columns, or shorten long strings with substr()",
+    )
     notes = ["note: " + each for each in answer.notes]
     if form is RowFormat.TABLE or session.settings.json:
         return Result(answer.to_json(), [_shown(answer, expanded)], notes=notes)
     return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats), notes=notes)
+
+
+@command(commands, "mongo-query")
+def mongo_query(
+    session: Session,
+    collection: Annotated[
+        str,
+        Argument(metavar="COLLECTION", help="The collection, with its database if there are several: `shop.orders`."),
+    ],
+    pipeline: Annotated[
+        str | None,
+        Argument(metavar="PIPELINE", help="A list of stages as Extended JSON, or `-` to read it from stdin."),
+    ] = None,
+    connection: Annotated[
+        str | None, connection_option("MongoDB connection to query. Optional if the project has only one.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        Option("--file", "-f", metavar="FILE", help="Read the pipeline from a file, or from stdin with `-`."),
+    ] = None,
+    max_rows: Annotated[int, Option("--max-rows", min=1, max=100_000, help="Maximum number of rows to print.")] = 1000,
+    form: Annotated[RowFormat, Option("--format", help="Output format. --json takes precedence.")] = RowFormat.TABLE,
+    expanded: EXPANDED = False,
+) -> Result:
+    """Run one read-only aggregation pipeline on a MongoDB collection and print its results.
+
+    ktx refuses every stage and operator that is not known to only read before it sends anything. MongoDB computes the
+    results, so a collection may be larger than the limit of `ktx sql`.
+
+    Examples:
+        ktx mongo-query orders '[{"$sortByCount": "$status"}]'
+        ktx mongo-query orders '[{"$count": "n"}]' --format csv
+        ktx mongo-query orders --file monthly.json --max-rows 50
+    """
+    session.require_project()
+    text = _pipeline(pipeline, file)
+    return session.run_at(
+        connection,
+        lambda session, connection: _aggregated(
+            session, collection, text, connection, max_rows=max_rows, form=form, expanded=expanded
+        ),
+        asks="database",
+    )
+
+
+def _aggregated(
+    session: Session,
+    collection: str,
+    text: str,
+    connection: str | None,
+    *,
+    max_rows: int,
+    form: RowFormat,
+    expanded: bool,
+) -> Result:
+    from ktx_cli.jobs.semantic.sql import prepare_pipeline, run_pipeline
+
+    layout, config = session.load_project(with_mounts=True)
+    prepared = prepare_pipeline(layout, config, collection, text, connection)
+    formats = not session.settings.json and form is not RowFormat.JSONL
+    answer = run_pipeline(layout, config, prepared, environ=os.environ, max_rows=max_rows, formats=formats)
+    answer = replace(answer, connection=session.qualified(answer.connection))
+    _warn_when_cut(session, answer, narrow="narrow the pipeline", shorten="keep fewer fields with $project")
+    if form is RowFormat.TABLE or session.settings.json:
+        return Result(answer.to_json(), [as_table(answer.columns, answer.rows, answer.formats, expanded=expanded)])
+    return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats))
+
+
+def _pipeline(pipeline: str | None, file: str | None) -> str:
+    if (pipeline is None) == (file is None):
+        problem = "a pipeline is required" if file is None else "a pipeline and --file cannot be used together"
+        example = Command("mongo-query", "orders", Placeholder("""'[{"$count": "n"}]'"""))
+        raise UsageError(problem, hint=Hint("for example: {}", example))
+    if pipeline is not None and pipeline != STDIN:
+        return pipeline
+    name = "stdin" if STDIN in (pipeline, file) else str(current_folder() / str(file))
+    return text_of(
+        file or STDIN, name=name, too_large="shorten the pipeline", unread="check --file", what="the pipeline"
+    )
 
 
 def _shown(answer: SqlAnswer, expanded: bool) -> Block:
@@ -104,12 +188,11 @@ def _statement(statement: str | None, file: str | None) -> str:
     )
 
 
-def _warn_when_cut(session: Session, answer: SqlAnswer) -> None:
+def _warn_when_cut(session: Session, answer: SqlAnswer | PipelineAnswer, *, narrow: str, shorten: str) -> None:
     count = f"{len(answer.rows):,}"
     if answer.cut == "rows":
-        hint = "raise --max-rows, or narrow the statement"
+        hint = Hint("raise --max-rows, or {}", narrow)
         session.warn(ResultWarning("truncated", f"only the first {count} rows are shown", hint=hint))
     elif answer.cut == "bytes":
-        hint = "select fewer columns, or shorten long strings with substr()"
         message = f"only the first {count} rows are shown: row {len(answer.rows) + 1:,} did not fit"
-        session.warn(ResultWarning("truncated", message, hint=hint))
+        session.warn(ResultWarning("truncated", message, hint=shorten))

@@ -1,4 +1,4 @@
-"""Runs one SQL statement from a person or an agent on a database, through the guard."""
+"""Runs one SQL statement or aggregation pipeline from a person or an agent on a database, through its guard."""
 
 from __future__ import annotations
 
@@ -6,11 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ktx_cli.core import NumberFormat, SourceError, UsageError, json_value, listing, row_formats
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    NumberFormat,
+    Placeholder,
+    SourceError,
+    UsageError,
+    json_value,
+    listing,
+    row_formats,
+)
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.scan import has_points
 from ktx_cli.semantic import DEFAULT_BYTES, ConnectionGuard, json_rows, quoted
-from ktx_cli.warehouses import Opener, QueryResult, dialect_named, open_connection, row_size
+from ktx_cli.warehouses import (
+    CheckedPipeline,
+    Opener,
+    QueryResult,
+    TableRef,
+    check_pipeline,
+    dialect_named,
+    missing_package,
+    open_connection,
+    parse_pipeline,
+    row_size,
+    runs_pipelines,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.decide.notes import StatementDecisions
@@ -101,6 +123,114 @@ def run_sql(
     if decisions is None:
         return answer
     return replace(answer, notes=tuple(decisions.notes(values=effects)), open=tuple(decisions.to_json(values=effects)))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPipeline:
+    """A pipeline that was checked and not yet sent."""
+
+    connection: str
+    collection: str
+    checked: CheckedPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineAnswer:
+    """The results of a pipeline as rows of JSON values, with a column for each field at the top level.
+
+    `pipeline` is what was sent, in Extended JSON. `cut` is as in `SqlAnswer`. `counts`: the positions of columns that
+    contain only counts of documents.
+    """
+
+    connection: str
+    collection: str
+    pipeline: tuple[Any, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    cut: Literal["rows", "bytes"] | None = None
+    formats: tuple[NumberFormat | None, ...] = ()
+    counts: frozenset[int] = frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer for the envelope."""
+        return {
+            "connection": self.connection,
+            "collection": self.collection,
+            "pipeline": list(self.pipeline),
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
+            "row_count": len(self.rows),
+            "truncated": self.cut is not None,
+            "cut": self.cut,
+        }
+
+
+def prepare_pipeline(
+    layout: Layout, config: KtxConfig, collection: str, pipeline: str, connection: str | None = None
+) -> PreparedPipeline:
+    """Check a pipeline in Extended JSON without opening a connection.
+
+    Raises `UsageError` for a connection that has no pipelines or is ambiguous, or for its `query_policy`,
+    `ConfigError` if the driver's package is missing, and `PipelineRefusedError`.
+    """
+    chosen = connection or _only_with_pipelines(layout, config)
+    guard = ConnectionGuard.of(layout, config, chosen)
+    driver = config.databases()[chosen].driver
+    if not runs_pipelines(driver):
+        message = f"connection `{chosen}` ({driver}) has no aggregation pipelines"
+        raise UsageError(message, hint=Command("sql", Placeholder('"SELECT ..."'), "-c", chosen))
+    guard.policy.require_raw_sql()
+    missing = missing_package(driver)
+    if missing is not None:
+        raise ConfigError(f"driver `{driver}` needs a package that is not installed", hint=missing)
+    checked = check_pipeline(parse_pipeline(pipeline, chosen), chosen)
+    return PreparedPipeline(chosen, collection, checked)
+
+
+def run_pipeline(
+    layout: Layout,
+    config: KtxConfig,
+    prepared: PreparedPipeline,
+    *,
+    environ: Mapping[str, str],
+    max_rows: int = DEFAULT_ROWS,
+    max_bytes: int = DEFAULT_BYTES,
+    opener: Opener = open_connection,
+    formats: bool = False,
+) -> PipelineAnswer:
+    """Run a prepared pipeline. Raises the errors of `run_sql`, and `UsageError` for an invalid row limit."""
+    if not 1 <= max_rows <= MOST_ROWS:
+        raise UsageError(f"the row limit cannot be {max_rows:,}", hint=f"use a number from 1 to {MOST_ROWS:,}")
+    guard = ConnectionGuard.of(layout, config, prepared.connection)
+    with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
+        found = connector.aggregate(TableRef(None, prepared.collection), prepared.checked.pipeline, max_rows=max_rows)
+    rows, too_large = json_rows(found.rows, max_bytes)
+    if not rows and (too_large or (found.truncated and not found.rows)):
+        hint = "keep fewer fields with $project"
+        raise SourceError(f"the first result has over {max_bytes:,} bytes", hint=hint, code="query")
+    by_bytes = too_large or (found.truncated and len(found.rows) < max_rows)
+    counted = prepared.checked.counted
+    return PipelineAnswer(
+        prepared.connection,
+        prepared.collection,
+        tuple(prepared.checked.to_json()),
+        found.columns,
+        rows,
+        "bytes" if by_bytes else "rows" if found.truncated else None,
+        row_formats(found.columns, found.rows) if formats else (),
+        frozenset(place for place, name in enumerate(found.columns) if name in counted),
+    )
+
+
+def _only_with_pipelines(layout: Layout, config: KtxConfig) -> str:
+    known = sorted(name for name, entry in config.databases().items() if runs_pipelines(entry.driver))
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        message = "ktx.yaml has no connection with aggregation pipelines"
+        raise UsageError(message, hint="use SQL, or add a connection to a document database")
+    hint = f"choose one: {listing(f'-c {each}' for each in known)}"
+    raise UsageError(f"{len(known)} connections have aggregation pipelines: {listing(known)}", hint=hint)
 
 
 def _decisions_of(

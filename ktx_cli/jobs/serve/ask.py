@@ -16,13 +16,13 @@ from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
 from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer
-from ktx_cli.jobs.semantic.sql import SqlAnswer, only_database, run_sql
+from ktx_cli.jobs.semantic.sql import PipelineAnswer, SqlAnswer, only_database, prepare_pipeline, run_pipeline, run_sql
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import user_attributes_required
 from ktx_cli.project import KtxConfig, WorkingTree
-from ktx_cli.protection import Refused, check_protected, has_protected, read_relations
+from ktx_cli.protection import Refused, check_collections, check_protected, has_protected, read_relations
 from ktx_cli.semantic import Model, SemanticError, VisibleModel
-from ktx_cli.warehouses import Connector, ForwardingConnector, Opener, QueryResult, Scope, row_memory
+from ktx_cli.warehouses import Connector, ForwardingConnector, Opener, QueryResult, Scope, TableRef, row_memory
 
 MOST_BYTES: Final = 4_000_000
 """Approximate maximum size of the values in an answer to an agent, in bytes."""
@@ -46,7 +46,7 @@ class RowPage:
     warnings: tuple[ResultWarning, ...] = ()
 
 
-Answer = TypeVar("Answer", LayerAnswer, SqlAnswer)
+Answer = TypeVar("Answer", LayerAnswer, SqlAnswer, PipelineAnswer)
 
 
 def ask_served(
@@ -144,6 +144,62 @@ def run_served(
     asked = ("sql_execution", sql, chosen, max_rows)
     answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
     rows = _counts_alone(answer, sql) if privacy else answer.rows
+    return answer, RowPage(rows[offset:], len(answer.rows), warnings)
+
+
+def aggregate_served(
+    project: ServedProject,
+    collection: str,
+    pipeline: str,
+    connection: str | None,
+    *,
+    max_rows: int,
+    offset: int,
+    privacy: bool,
+    watch: Watch,
+) -> tuple[PipelineAnswer, RowPage]:
+    """Return the answer to a pipeline in Extended JSON, and its rows starting at `offset`: only counts with `privacy`.
+
+    Raises the errors of `prepare_pipeline` and `run_pipeline`, and `KtxError` (`hidden`) for a pipeline that may show
+    hidden data.
+    """
+    config = project.config()
+    prepared = prepare_pipeline(project.layout, config, collection, pipeline, connection)
+    model = project.load_layer(project.layout, config, prepared.connection)
+    try:
+        scanned = read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model) else None
+        check_collections(model, collection, prepared.checked.reads, scanned)
+    except Refused as error:
+        hint = "use sl_query, which only reads what may be shown"
+        raise KtxError(str(error), hint=hint, code="hidden") from None
+    if privacy and prepared.checked.multiplies:
+        message = (
+            f"`{prepared.checked.multiplies}` turns values into results, so the number of results would reveal a "
+            "value, and this server was started with --privacy"
+        )
+        raise KtxError(message, hint="count documents without it", code="hidden")
+
+    def ask() -> PipelineAnswer:
+        watch.report(0.0, "checking the pipeline")
+        with row_values_redacted("", model, privacy=privacy):
+            return run_pipeline(
+                project.layout,
+                config,
+                prepared,
+                environ=project.environ,
+                max_rows=max_rows,
+                max_bytes=MOST_BYTES,
+                opener=watch.opener(project.pool.open),
+            )
+
+    asked = ("mongo_query", collection, pipeline, prepared.connection, max_rows)
+    answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
+    rows = answer.rows
+    if privacy:
+        rows = tuple(
+            tuple(value if place in answer.counts else HIDDEN for place, value in enumerate(row))
+            for row in (rows if answer.counts else ())
+        )
     return answer, RowPage(rows[offset:], len(answer.rows), warnings)
 
 
@@ -298,3 +354,8 @@ class _Watched(ForwardingConnector):
         """See `Connector`."""
         with self._stop.ending(self.interrupt):
             return super().query(sql, parameters, max_rows=max_rows)
+
+    def aggregate(self, ref: TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000) -> QueryResult:
+        """See `Aggregating`."""
+        with self._stop.ending(self.interrupt):
+            return super().aggregate(ref, pipeline, max_rows=max_rows)

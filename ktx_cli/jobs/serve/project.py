@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Recent, StorageError, monotonic
+from ktx_cli.core import KtxError, Recent, StorageError, monotonic
 from ktx_cli.jobs.serve.runs import Memories
 from ktx_cli.project import (
     CONFIG_NAME,
@@ -27,7 +27,7 @@ from ktx_cli.project import (
     stamps_below,
 )
 from ktx_cli.scan import decisions_path
-from ktx_cli.warehouses import ConnectorPool, QueryCache
+from ktx_cli.warehouses import ConnectorPool, QueryCache, runs_pipelines
 
 if TYPE_CHECKING:
     from ktx_cli.project import Mount, Mounts, Stamp
@@ -248,6 +248,15 @@ class ServedProject:
             if self._mounts is None or self._mounts[0] is not config or self._mounts[1] != stamps:
                 self._mounts = (config, stamps, load_mounts(self.layout, config))
             return self._mounts[2]
+
+    def runs_pipelines(self) -> bool:
+        """Return whether a connection of the project or of a mount runs aggregation pipelines."""
+        try:
+            mounts = self.mounts()
+            configs = [self.config()] if mounts is None else [config for _, _, config in mounts.projects()]
+        except KtxError:  # a call of a tool reports it
+            return False
+        return any(runs_pipelines(entry.driver) for config in configs for entry in config.databases().values())
 
     def mounted(self, mount: Mount) -> ServedProject:
         """Return a mounted project, which stays open with its own caches and connections for as long as this project.

@@ -14,7 +14,7 @@ TOOLS: Final[tuple[ServerTool, ...]] = (
     project.connection_list,
     *(search.discover_data, search.context_read, search.dictionary_search, search.wiki_search, search.wiki_read),
     *(layer.entity_details, layer.sl_list, layer.sl_read_source, layer.sl_validate),
-    *(query.sl_query, query.sl_explain, query.sql_execution),
+    *(query.sl_query, query.sl_explain, query.sql_execution, query.mongo_query),
     project.context_status,
     *(project.ingest_start, project.ingest_status, project.ingest_cancel),
     *(project.memory_ingest, project.memory_ingest_status),
@@ -23,7 +23,7 @@ TOOLS: Final[tuple[ServerTool, ...]] = (
 
 PROFILES: Final[Mapping[Profile, tuple[str, ...]]] = {
     Profile.DEFAULT: (
-        *("context_pack", "discover_data", "context_read", "sl_query", "sql_execution"),
+        *("context_pack", "discover_data", "context_read", "sl_query", "sql_execution", "mongo_query"),
         *("memory_ingest", "context_status"),
     ),
     Profile.ADMIN: tuple(each.name for each in TOOLS),

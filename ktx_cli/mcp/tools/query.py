@@ -1,9 +1,10 @@
-"""The tools that query: `sl_query`, `sl_explain` and `sql_execution`, with their arguments and answers.
+"""The tools that query: `sl_query`, `sl_explain`, `sql_execution` and `mongo_query`, with their arguments and answers.
 
 Arguments are flat and each is documented: models fill in those more reliably than nested objects."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -307,6 +308,66 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
         cut=answer.cut,
         truncated=answer.cut is not None,
         warnings=[*answer.notes, *warning_texts(rows.warnings), *privacy_warnings(privacy)],
+    )
+
+
+class RunPipeline(Input):
+    """The pipeline to run."""
+
+    collection: str = Field(
+        min_length=1, max_length=500, description="The collection; with its database if there are several: shop.orders."
+    )
+    pipeline: list[dict[str, Any]] = Field(
+        max_length=50,
+        description='Stages that only read, as Extended JSON: dates are {"$date": "2026-01-31T00:00:00Z"}.',
+    )
+    connection: Connection | None = Field(None, description="The MongoDB connection; required if there are several.")
+    max_rows: int = Field(DEFAULT_ROWS, ge=1, le=MOST_SQL_ROWS, description="Maximum number of results to read.")
+    offset: Offset = 0
+
+
+class PipelineRows(Paged):
+    """The results of a pipeline, as rows with a column for each field."""
+
+    part = "rows"
+    verbatim = frozenset({"rows"})
+
+    connection: str
+    collection: str
+    columns: list[str]
+    rows: list[list[Any]] = Field(
+        description="Values in the order of `columns`; null if a result has no such field. Ids, dates and decimals are "
+        "strings."
+    )
+    row_count: int = Field(description="Results read, on all pages.")
+    cut: Literal["rows", "bytes"] | None = Field(
+        None, description="Why not all results were read: rows (`max_rows` was reached) or bytes (they are too large)."
+    )
+
+
+@tool("Run an aggregation pipeline", open_world=True, reach="database", pipelines=True)
+def mongo_query(call: Call, value: RunPipeline) -> PipelineRows:
+    """Run one read-only aggregation pipeline on a MongoDB collection. Use it only if no measure answers the question,
+    and sql_execution refuses because a collection is too large. Stages and operators that are not known to only read,
+    and hidden fields, are refused. Example: {"collection": "orders", "pipeline": [{"$group": {"_id": "$status", "n":
+    {"$sum": 1}}}]}"""
+    from ktx_cli.jobs.serve.ask import aggregate_served
+
+    privacy = call.options.privacy
+    bounds = {"max_rows": value.max_rows, "offset": value.offset}
+    text = json.dumps(value.pipeline, ensure_ascii=False)
+    answer, rows = aggregate_served(
+        call.project, value.collection, text, value.connection, **bounds, privacy=privacy, watch=call.watch
+    )
+    return PipelineRows(
+        connection=call.named(answer.connection),
+        collection=answer.collection,
+        columns=list(answer.columns),
+        rows=[list(row) for row in rows.rows],
+        row_count=rows.count,
+        cut=answer.cut,
+        truncated=answer.cut is not None,
+        warnings=[*warning_texts(rows.warnings), *privacy_warnings(privacy)],
     )
 
 

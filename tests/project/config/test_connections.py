@@ -99,6 +99,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "trino": {"host": "db"},
     "iceberg": {"catalog": "rest"},
     "delta": {"path": "lake"},
+    "mongodb": {"url": "env:URL", "databases": ["shop"]},
     "dbt": {"source_dir": "dbt"},
     "metricflow": {"metricflow": {"repoUrl": "git@host:org/repo.git"}},
     "lookml": {"repoUrl": "../lookml"},

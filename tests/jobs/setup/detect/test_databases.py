@@ -131,6 +131,7 @@ SHOP = "postgresql://reader:hunter22@db.example.com:5433/shop"
         ("POSTGRES_URL", "postgres://db.local", "postgres", "postgres", "postgres: db.local (POSTGRES_URL)"),
         ("SQLALCHEMY_CONN", "mysql+pymysql://u:hunter22@db/shop", "mysql", "shop", "mysql: db/shop (SQLALCHEMY_CONN)"),
         ("LAKE", "snowflake://u:hunter22@acct/dwh/mart", "snowflake", "dwh", "snowflake: acct/dwh/mart (LAKE)"),
+        ("MONGO_URL", "mongodb://u:hunter22@db/shop", "mongodb", "mongo", "mongodb: db/shop (MONGO_URL)"),
         ("DB_URL", "postgres://u:hun/ter22@db/shop", "postgres", "shop", "postgres: db/shop (DB_URL)"),
         ("DB_URL", "postgres://u:hun@ter22/x@db/shop", "postgres", "postgres", "postgres: DB_URL"),
         ("DB_URL", "postgres://u:p@db/shop?password=hunter22", "postgres", "shop", "postgres: db/shop (DB_URL)"),
@@ -153,7 +154,7 @@ def test_a_variable_with_a_url(name: str, value: str, driver: str, connection: s
     [
         {"HOME": "/home/me"},
         {"API_URL": "https://api.example.com", "FILE_URL": "file:///tmp/x.sqlite"},
-        {"REDIS_URL": "redis://localhost", "AMQP_URL": "amqp://localhost", "MONGO_URL": "mongodb://localhost"},
+        {"REDIS_URL": "redis://localhost", "AMQP_URL": "amqp://localhost"},
         {"DATABASE_URL": "", "OTHER_URL": "postgres://", "NOTE": "see postgres://db.example.com/shop"},
         {"BAD NAME": SHOP, "1ST": SHOP},
         {"DATABASE_URL": "sqlite:///not/there.sqlite"},

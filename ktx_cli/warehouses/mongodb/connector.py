@@ -1,0 +1,494 @@
+"""Read MongoDB: collections as tables that DuckDB queries in its own process, and aggregation pipelines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ktx_cli.core import Command, Hint, SettingPath, SourceError, monotonic
+from ktx_cli.warehouses import base, port
+from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
+from ktx_cli.warehouses.duckdb.dialect import DIALECT
+from ktx_cli.warehouses.mongodb.catalog import MongoCatalog, MongoTable, child_ref, decoded, sampled
+from ktx_cli.warehouses.mongodb.client import Collection, MongoServer, nodes_of
+from ktx_cli.warehouses.mongodb.documents import (
+    CHILD,
+    NUMBERS,
+    Field,
+    MixedError,
+    TableShape,
+    converter,
+    number_kind,
+    number_type,
+    number_value,
+    plain_value,
+)
+from ktx_cli.warehouses.mongodb.pipeline import check_pipeline
+from ktx_cli.warehouses.mongodb.statements import Reading, names_row_number, readings
+from ktx_cli.warehouses.worker.session import Session
+
+REUSE_SECONDS: Final = 60.0
+"""How long a copy of a collection answers further statements of the same connection."""
+
+SAMPLE_DOCUMENTS: Final = 1000
+MOST_DOCUMENTS: Final = 250_000
+MOST_MEGABYTES: Final = 256
+"""The defaults of the settings `sample_documents`, `max_documents` and `max_megabytes`."""
+
+_BATCH_ROWS: Final = 20_000
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+_SAME: Final = "{}"
+_CASTS: Final[Mapping[str, tuple[str, str]]] = {
+    "BIGINT": ("BIGINT", _SAME),
+    "DOUBLE": ("DOUBLE", _SAME),
+    "BOOLEAN": ("BOOLEAN", _SAME),
+    "VARCHAR": ("VARCHAR", _SAME),
+    "JSON": ("VARCHAR", "{}::JSON"),
+    "BLOB": ("VARCHAR", "system.main.from_base64({})"),
+    "TIMESTAMP": ("BIGINT", "system.main.make_timestamp({})"),
+}
+"""The type of a column's values in the JSON text that DuckDB receives, and the expression that converts them."""
+
+_WRITING: Final = frozenset({"insert", "update", "remove", "createCollection", "dropCollection", "dropDatabase"})
+
+
+@dataclass(slots=True)
+class Copy:
+    """A table in DuckDB: its columns (folded), when it was read, and the size of its documents."""
+
+    columns: frozenset[str]
+    since: float
+    size: int
+    pid: int | None
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What the last look at the server found. `collections`: by reference."""
+
+    reader: MongoCatalog
+    collections: dict[port.TableRef, Collection]
+    since: float = field(default_factory=monotonic)
+
+
+class MongoConnector(DuckDbSession):
+    """The collections of a MongoDB connection as tables.
+
+    A statement reads the collections that it names with `find`, completely and only the needed fields, into an
+    in-memory DuckDB. A collection that exceeds a limit is refused, because a part would give wrong numbers; samples and
+    counts are exempt. Copies serve the statements of the next `REUSE_SECONDS`.
+    """
+
+    samples_itself = True
+    """The sample of a statement consists of blocks of documents; see `catalog.sampled`."""
+
+    def __init__(self, spec: port.ConnectionSpec) -> None:
+        place = ", ".join(f"{host}:{number}" for host, number in nodes_of(spec)) or "mongodb+srv"
+        super().__init__(spec, place)
+        options = spec.options
+        self.sample_documents = int(options.get("sample_documents") or SAMPLE_DOCUMENTS)
+        self.most_documents = int(options.get("max_documents") or MOST_DOCUMENTS)
+        self.most_bytes = int(options.get("max_megabytes") or MOST_MEGABYTES) * 1024 * 1024
+        self._databases = options.get("databases")
+        self._lock = threading.RLock()
+        self._catalog: Catalog | None = None
+        self._copies: dict[port.TableRef, Copy] = {}
+        self._wanted: list[Reading] = []
+        self.deadline = 0.0
+        self.server = MongoServer(spec, self)
+        self.server.open()
+        self.place = f"{place}/{self.server.database}" if self.server.database else place
+        self._connection = Session("duckdb", f"mongodb {spec.id} {place}", self._settings, self._prepare)
+
+    def test(self, scope: port.Scope) -> port.ConnectionTest:
+        """Return the version, the user's rights and the number of tables in scope; latency is that of one `ping`."""
+        latency = base.milliseconds(self.server.ping)
+        user, rights = self.server.rights()
+        tables = self._tables()
+        chosen = port.select(tables, self._scoped(scope))
+        facts = ("the server has no access control",) if user is None else tuple(_facts(rights))
+        return port.ConnectionTest(
+            latency,
+            f"MongoDB {self.server.version()}",
+            len(chosen.refs),
+            user is None or any(_WRITING & set(each.get("actions") or ()) for each in rights),
+            user=user,
+            privileges=facts,
+            database=self.server.database or None,
+        )
+
+    def introspect(self, scope: port.Scope) -> port.DatabaseSchema:
+        """Read the structure of all collections in scope. Row estimates come from the server's statistics.
+
+        Columns come from a sample of documents, so one that no sampled document has is missing.
+        """
+        with self._lock:
+            self._catalog = None
+            tables, catalog = self._tables(), self._current()
+            chosen = port.select(tables, self._scoped(scope))
+            found = tuple(catalog.reader.described(tables[ref]) for ref in chosen.refs)
+            parents = {tables[ref].collection.ref for ref in chosen.refs} | {
+                ref for ref in catalog.reader.problems if ref not in tables and not port.excluded(ref, scope)
+            }
+            noted = [each for ref in sorted(parents) for each in catalog.reader.problems.get(ref, ())]
+            return port.DatabaseSchema(found, (*chosen.problems, *noted), f"MongoDB {self.server.version()}")
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
+        """Run one SELECT in DuckDB on the collections that it names. Times are in UTC, without a zone."""
+        if names_row_number(sql):
+            raise self.failure("a collection has no `rowid`", hint="use `_id`", code="query")
+        with self._lock, self.server.operation():
+            self.deadline = monotonic() + self.statement_seconds
+            wanted = readings(sql, self._resolve)
+            for each in wanted:
+                if each.mode == "count" and not self._table(each.ref).shape.array:
+                    return port.QueryResult((each.label,), ((self.server.count(each.ref),),))
+            self._wanted = [replace(each, mode="all") if each.mode == "count" else each for each in wanted]
+            try:
+                with self._translating(sql):
+                    self._opened_session().prepare()
+                    self._copy_wanted()
+                return super().query(sql, parameters, max_rows=max_rows)
+            finally:
+                self._forget([each.ref for each in self._wanted if each.mode != "all"])
+                self._wanted = []
+
+    def aggregate(
+        self, ref: port.TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000
+    ) -> port.QueryResult:
+        """See `port.Aggregating`."""
+        ref = port.TableRef(ref.schema or self._home(), ref.name)
+        checked = check_pipeline(pipeline, self.id)
+        catalog = self._current()
+        missing = [name for name in (ref.name, *checked.collections) if self._find(catalog, ref.schema, name) is None]
+        if missing:
+            message = f"there is no collection `{missing[0]}` in the database `{ref.schema}`"
+            hint = Hint("update the list of collections with {}", Command("scan", self.id))
+            raise self.failure(message, hint=hint, code="query")
+        columns: dict[str, None] = {}
+        documents: list[dict[str, Any]] = []
+        left, cut = base.MAX_RESULT_BYTES, False
+        until = monotonic() + self.statement_seconds
+        with self.server.operation():
+            limited = [*checked.pipeline, {"$limit": max_rows + 1}]
+            for raw in self.server.aggregate(ref, limited, batch=min(max_rows + 1, 1000), until=until):
+                left -= len(raw.raw) * 4
+                if len(documents) >= max_rows or left < 0:
+                    cut = True
+                    break
+                document = decoded(raw)
+                if document is None:
+                    raise self.failure("a resulting document is not valid BSON", code="query")
+                documents.append({str(name): plain_value(value) for name, value in document.items()})
+                columns |= dict.fromkeys(documents[-1])
+        rows = tuple(tuple(each.get(name) for name in columns) for each in documents)
+        return port.QueryResult(tuple(columns), rows, cut)
+
+    def interrupt(self) -> None:
+        """See `Interruptible`."""
+        self.server.interrupt()
+        super().interrupt()
+
+    def close(self) -> None:
+        """Close both sessions; calling it twice is harmless."""
+        super().close()
+        self.server.close()
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {"path": ":memory:", "read_only": False, "config": dict(CLOSED_SETTINGS), "statements": []}
+
+    def _scoped(self, scope: port.Scope) -> port.Scope:
+        """Return the scope with the option `databases`, which corresponds to `schemas` in other drivers."""
+        if scope.schemas is not None or not self._databases:
+            return scope
+        chosen = (self._databases,) if isinstance(self._databases, str) else tuple(self._databases)
+        return replace(scope, schemas=chosen)
+
+    def _home(self) -> str:
+        """Return the database of names without one: the connection's, or the only one."""
+        if self.server.database:
+            return self.server.database
+        schemas = {ref.schema or "" for ref in self._current().collections}
+        return schemas.pop() if len(schemas) == 1 else ""
+
+    def _current(self) -> Catalog:
+        found = self._catalog
+        if found is None or monotonic() - found.since > REUSE_SECONDS:
+            collections = {each.ref: each for each in self.server.collections()}
+            found = self._catalog = Catalog(MongoCatalog(self.server, self.sample_documents), collections)
+        return found
+
+    def _tables(self) -> dict[port.TableRef, MongoTable]:
+        catalog = self._current()
+        return catalog.reader.tables(tuple(catalog.collections.values()))
+
+    def _find(self, catalog: Catalog, schema: str | None, name: str) -> Collection | None:
+        return catalog.collections.get(port.TableRef(schema, name))
+
+    def _resolve(self, schema: str, name: str) -> port.TableRef | None:
+        """Return the table of a name in SQL, which is not case-sensitive; collections come before child tables."""
+        catalog, place = self._current(), (schema or self._home()).casefold()
+        inside = [ref for ref in catalog.collections if (ref.schema or "").casefold() == place]
+        same = [ref for ref in inside if ref.name.casefold() == name.casefold()]
+        if same:
+            return same[0]
+        for ref in inside:
+            if name.casefold().startswith(f"{ref.name}{CHILD}".casefold()):
+                for path in catalog.reader.shape(catalog.collections[ref]).children:
+                    child = child_ref(ref, path)
+                    if child.name.casefold() == name.casefold():
+                        return child
+        return None
+
+    def _table(self, ref: port.TableRef) -> MongoTable:
+        catalog = self._current()
+        own = catalog.collections.get(ref)
+        if own is not None:
+            return MongoTable(own, catalog.reader.shape(own).own, ref)
+        for parent, collection in catalog.collections.items():
+            if parent.schema == ref.schema and ref.name.startswith(f"{parent.name}{CHILD}"):
+                for path, shape in catalog.reader.shape(collection).children.items():
+                    if child_ref(parent, path) == ref:
+                        return MongoTable(collection, shape, ref)
+        raise self.failure(f"the collection `{ref}` no longer exists", code="query")
+
+    def _prepare(self, session: Session) -> None:
+        """Fill a new DuckDB process with what the current statement reads."""
+        self._copies.clear()
+        self._copy_wanted()
+
+    def _copy_wanted(self) -> None:
+        session = self._opened_session()
+        moment, spent = monotonic(), 0
+        for each in self._wanted:
+            known = self._copies.get(each.ref)
+            fresh = known is not None and known.pid == session.pid and moment - known.since < REUSE_SECONDS
+            table = self._table(each.ref)
+            names = {one.name.casefold() for one in table.shape.fields}
+            columns = frozenset(names if each.columns is None else names & each.columns)
+            if fresh and known is not None and columns <= known.columns:
+                continue
+            if each.mode == "all" and fresh and known is not None:
+                columns |= known.columns
+            shape = table.shape.only(columns)
+            if not shape.fields:  # A table needs a column.
+                shape = TableShape(table.shape.fields[:1], table.shape.array)
+            self._copies.pop(each.ref, None)
+            self._make_room()
+            spent += self._copy(session, table, shape, each, self.most_bytes - spent)
+
+    def _make_room(self) -> None:
+        """Drop the oldest copies that the statement does not read if all of them exceed the limit."""
+        needed = {each.ref for each in self._wanted}
+        others = sorted((each for each in self._copies if each not in needed), key=lambda ref: self._copies[ref].since)
+        while others and sum(each.size for each in self._copies.values()) > self.most_bytes:
+            self._forget([others.pop(0)])
+
+    def _forget(self, refs: Sequence[port.TableRef]) -> None:
+        session = self._connection
+        for ref in refs:
+            self._copies.pop(ref, None)
+            if session is not None and session.is_open:
+                with self._translating():
+                    if ref.schema == self._home() and self._home().casefold() != "main":
+                        view = f"DROP VIEW IF EXISTS main.{DIALECT.quote(ref.name)}"
+                        session.execute(view, seconds=self.statement_seconds)
+                    session.execute(f"DROP TABLE IF EXISTS {DIALECT.path(ref)}", seconds=self.statement_seconds)
+
+    def _copy(self, session: Session, table: MongoTable, shape: TableShape, reading: Reading, room: int) -> int:
+        """Read documents into a table of DuckDB, and return their size."""
+        moment, size = monotonic(), 0
+        target = TableWriter(self, session, table.ref, shape)
+        target.create()
+        for length, document in self._counted(table, shape, reading, room):
+            size += length
+            try:
+                target.add(document)
+            except MixedError as error:
+                raise self._mixed(table, target.last, error) from None
+            if target.rows >= _BATCH_ROWS or target.bytes >= _BATCH_BYTES:
+                target.flush()
+        target.flush()
+        target.expose(self._home())
+        names = frozenset(each.name.casefold() for each in shape.fields)
+        self._copies[table.ref] = Copy(names, moment, size, session.pid)
+        return size
+
+    def _counted(
+        self, table: MongoTable, shape: TableShape, reading: Reading, room: int
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield each document with its size, up to the limits. Raises `SourceError` beyond them."""
+        size = 0
+        for number, (length, document) in enumerate(self._documents(table, shape, reading)):
+            size += length
+            if size > room or number >= self.most_documents:
+                raise self._too_large(table, number, by_bytes=size > room)
+            if document is None:
+                message = f"`{table.collection.ref}` contains a document that is not valid BSON"
+                raise self.failure(
+                    message, hint="find and repair it with the server's `validate` command", code="query"
+                )
+            yield length, document
+
+    def _documents(
+        self, table: MongoTable, shape: TableShape, reading: Reading
+    ) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        ref, projection = table.collection.ref, shape.projection()
+        if reading.mode == "structure":
+            return
+        if reading.mode == "sample":
+            wanted = min(reading.rows, self.most_documents)
+            yield from sampled(
+                self.server,
+                table.collection,
+                wanted,
+                seed=reading.seed,
+                projection={**projection, "_id": 1},
+                until=self.deadline,
+            )
+            return
+        limit = 0
+        if reading.mode == "first":
+            limit = min(max(1, reading.rows), self.most_documents)
+        elif table.collection.kind == "collection":
+            known = self.server.estimate(ref)
+            if known > self.most_documents:
+                raise self._too_large(table, known)
+        for raw in self.server.find(ref, projection=projection, limit=limit, until=self.deadline):
+            yield len(raw.raw), decoded(raw)
+
+    def _too_large(self, table: MongoTable, count: int, *, by_bytes: bool = False) -> SourceError:
+        key = "max_megabytes" if by_bytes else "max_documents"
+        limit = f"{self.most_bytes // 1024**2:,} MiB" if by_bytes else f"{self.most_documents:,} documents"
+        has = "more" if by_bytes else f"about {count:,}"
+        hint = Hint(
+            "let MongoDB compute the answer with {} (for agents, the tool `mongo_query`), or raise {}",
+            Command("mongo-query", table.collection.ref.name, "PIPELINE", "-c", self.id),
+            SettingPath(f"connections.{self.id}.{key}"),
+        )
+        message = f"the statement needs every document of `{table.collection.ref}`, which has {has}: SQL reads {limit}"
+        found = self.failure(message, hint=hint, code="query")
+        found.details["limit"] = key
+        return found
+
+    def _mixed(self, table: MongoTable, column: Field | None, error: MixedError) -> SourceError:
+        name = ".".join(table.shape.array) if column is None else column.name
+        read_as = "an array of documents" if column is None else column.native_type
+        message = (
+            f"`{name}` of `{table.ref}` has a value of the type {error.kind} that the sample of "
+            f"{self.sample_documents:,} documents does not contain, and was read as {read_as}"
+        )
+        hint = Hint(
+            "raise {} and run {}, or convert the value in {}",
+            SettingPath(f"connections.{self.id}.sample_documents"),
+            Command("scan", self.id),
+            Command("mongo-query", table.collection.ref.name, "PIPELINE", "-c", self.id),
+        )
+        return self.failure(message, hint=hint, code="query")
+
+
+@dataclass(slots=True)
+class TableWriter:
+    """Writes documents to a table of DuckDB in batches, as JSON text in a parameter.
+
+    `last`: the column of the last value. Numbers get the type that all values need; all other types are the sample's.
+    """
+
+    connector: MongoConnector
+    session: Session
+    ref: port.TableRef
+    shape: TableShape
+    rows: int = 0
+    bytes: int = 0
+    last: Field | None = None
+    _values: list[list[Any]] = field(default_factory=list)
+    _types: list[str] = field(default_factory=list)
+    _kinds: list[set[str]] = field(default_factory=list)
+    _scales: list[int] = field(default_factory=list)
+    _converters: list[Any] = field(default_factory=list)
+
+    def create(self) -> None:
+        """Create the empty table."""
+        fields = self.shape.fields
+        self._types = [each.native_type for each in fields]
+        self._kinds = [set(each.kinds) for each in fields]
+        self._scales = [each.scale for each in fields]
+        self._converters = [None if self._is_number(each) else converter(each) for each in fields]
+        self._values = [[] for _ in fields]
+        columns = ", ".join(f"{DIALECT.quote(each.name)} {each.native_type}" for each in fields)
+        if self.ref.schema is not None:
+            self._execute(f"CREATE SCHEMA IF NOT EXISTS {DIALECT.quote(self.ref.schema)}")
+        self._execute(f"CREATE OR REPLACE TABLE {DIALECT.path(self.ref)} ({columns})")
+
+    def expose(self, home: str) -> None:
+        """Let statements name a table of the database `home` without it."""
+        name = DIALECT.quote(self.ref.name)
+        if self.ref.schema == home and home.casefold() != "main":
+            self._execute(f"CREATE OR REPLACE VIEW main.{name} AS SELECT * FROM {DIALECT.path(self.ref)}")
+
+    def add(self, document: Mapping[str, Any]) -> None:
+        """Add the rows of a document to the batch. Raises `MixedError`."""
+        self.last = None
+        for row in self.shape.rows(document):
+            for place, value in enumerate(row):
+                self.last = self.shape.fields[place]
+                convert = self._converters[place]
+                if convert is not None:
+                    value = convert(value)
+                    self.bytes += len(value) if isinstance(value, str) else 8
+                elif value is not None:
+                    kind, scale = number_kind(value)
+                    if kind not in NUMBERS:
+                        raise MixedError(kind)
+                    self._kinds[place].add(kind)
+                    self._scales[place] = max(self._scales[place], scale)
+                self._values[place].append(value)
+            self.rows += 1
+            self.last = None
+
+    def flush(self) -> None:
+        """Write the batch."""
+        if not self.rows:
+            return
+        parts: list[str] = []
+        kinds: dict[str, list[str]] = {}
+        content: dict[str, list[Any]] = {}
+        for place, each in enumerate(self.shape.fields):
+            values = self._values[place]
+            if self._is_number(each):
+                self._widen(place, each)
+                values = [number_value(value, self._types[place]) for value in values]
+            sent, cast = _CASTS.get(self._types[place], ("VARCHAR", f"{{}}::{self._types[place]}"))
+            kinds[f"c{place}"], content[f"c{place}"] = [sent], values
+            parts.append(cast.format(f"c{place}"))
+        # The lists are unnested side by side; a cast around `unnest` would be applied to the list.
+        lists = ", ".join(f"unnest(j.c{place}) AS c{place}" for place in range(len(parts)))
+        rows = f"SELECT {lists} FROM (SELECT from_json(?::VARCHAR, '{json.dumps(kinds)}') AS j)"
+        statement = f"INSERT INTO {DIALECT.path(self.ref)} SELECT {', '.join(parts)} FROM ({rows})"
+        self._execute(statement, json.dumps(content))
+        self._values, self.rows, self.bytes = [[] for _ in self.shape.fields], 0, 0
+
+    def _widen(self, place: int, each: Field) -> None:
+        wanted = number_type(self._kinds[place], self._scales[place])
+        if wanted != self._types[place]:
+            column = DIALECT.quote(each.name)
+            self._execute(f"ALTER TABLE {DIALECT.path(self.ref)} ALTER COLUMN {column} SET DATA TYPE {wanted}")
+            self._types[place] = wanted
+
+    def _is_number(self, each: Field) -> bool:
+        return bool(each.kinds) and each.kinds <= NUMBERS
+
+    def _execute(self, sql: str, *parameters: str) -> None:
+        self.session.execute(sql, parameters, seconds=max(0.0, self.connector.deadline - monotonic()))
+
+
+def _facts(rights: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield short facts about privileges on databases and collections."""
+    for each in rights[:20]:
+        resource, actions = each.get("resource") or {}, set(each.get("actions") or ())
+        if "db" in resource and actions & {"find", *_WRITING}:
+            place = ".".join(filter(None, (resource["db"] or "*", resource.get("collection") or "*")))
+            yield f"{', '.join(sorted(actions & {'find', *_WRITING}))} on {place}"
