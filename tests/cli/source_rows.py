@@ -300,17 +300,35 @@ class Datahub(GitRow):
         self.repository.commit({"datahub.json": self._export()})
         return {f"glossary/{term}.json" for term in terms}
 
+    def _named(self) -> Iterable[tuple[str, str, str]]:
+        """Yield the glossary, the name and the definition of each term."""
+        for term, edition in self.editions.items():
+            glossary, _, name = term.partition("/")
+            yield glossary, name, f"In edition {edition}."
+
     def _export(self) -> str:
-        named = ((*term.split("/"), f"In edition {edition}.") for term, edition in self.editions.items())
         orders = catalogs.dataset("main.orders", "sqlite")
         about = catalogs.mcp(orders, "datasetProperties", {"description": "What people bought."})
-        return catalogs.export(about, *(catalogs.term(name, text, node) for node, name, text in named))
+        return catalogs.export(about, *(catalogs.term(name, text, node) for node, name, text in self._named()))
 
     def change(self) -> set[str]:
         return self._edit("places/region")
 
     def change_more(self) -> set[str]:
         return self._edit("money/revenue", "money/refund")
+
+
+class OpenMetadata(Datahub):
+    name, kind = "openmetadata", "openmetadata"
+
+    def connections(self) -> dict[str, Any]:
+        return {"src": {"driver": "openmetadata", "repo_url": self.url}}
+
+    def _export(self) -> str:
+        columns = [catalogs.om_column("status", description="Open or paid.")]
+        orders = catalogs.om_table("prod.shop.main.orders", columns, "SQLite", description="What people bought.")
+        terms = (catalogs.om_term(f"{glossary}.{name}", text) for glossary, name, text in self._named())
+        return catalogs.export(orders, *terms)
 
 
 class Metabase(WebRow):
@@ -651,5 +669,5 @@ class HistoryOfPostgres(Row):
 ROW_TYPES: tuple[type[Row], ...] = (
     FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Odcs, Metabase, Looker,
     Notion, Confluence, GoogleDrive, Jira, HistoryInAFile, HistoryOfPostgres,
-    Datahub,
+    Datahub, OpenMetadata,
 )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from ktx_cli.core import yaml
 from tests.cli.agents import git
 from tests.sources import tableau_files as tableau
-from tests.sources.catalog_exports import dataset, export, mcp
+from tests.sources.catalog_exports import dataset, export, mcp, om_column, om_table
 
 Run = Callable[..., Any]
 
@@ -43,6 +43,9 @@ FILES = {
     "catalog/datahub.json": export(
         mcp(dataset("main.orders"), "datasetProperties", {"description": "What people ordered."})
     ),
+    "catalog/openmetadata.json": export(
+        om_table("shop.jaffle.main.orders", [om_column("order_id")], description="What people ordered.")
+    ),
     "docs/terms.md": "# Terms\n\nAn order is paid.\n",
 }
 COMPILED = {
@@ -63,6 +66,7 @@ SOURCES = {
     "tableau": ("tableau", "--source-dir", "."),
     "odcs": ("odcs", "--source-dir", "."),
     "datahub": ("datahub", "--source-dir", "."),
+    "openmetadata": ("openmetadata", "--source-dir", "."),
 }
 
 

@@ -211,6 +211,19 @@ class TestDatahub(SourceContract):
         return replace(case, damage=functools.partial(put, tmp_path / "catalog", {"more/terms.json": half}))
 
 
+class TestOpenmetadata(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        settings = {"driver": "openmetadata", "source_dir": str(tmp_path / "catalog")}
+        orders = catalogs.om_table("s.d.shop.orders", [catalogs.om_column("id")], description="What people bought.")
+        terms = [catalogs.om_term(f"Money.{name}", "What counts.") for name in ("Revenue", "Refund")]
+        files = {"orders.json": catalogs.export(orders), "more/terms.json": catalogs.export(*terms)}
+        changed = {"orders.json": files["orders.json"].replace("bought", "paid for")}
+        case = folder_case(tmp_path / "catalog", settings, files, changed)
+        half = files["more/terms.json"][:-40]
+        return replace(case, damage=functools.partial(put, tmp_path / "catalog", {"more/terms.json": half}))
+
+
 class TestDocuments(SourceContract):
     @pytest.fixture
     def case(self, tmp_path: Path) -> SourceCase:

@@ -106,7 +106,7 @@ class _Writer:
                 finders[databases] = Tables(_among(models, databases))
             what, place = f"table `{table.shown}`", Place(path)
             if not _among(models, databases):
-                self.report.dropped(what, f"{_NO_DATABASE} `{table.platform}`", place)
+                self.report.dropped(what, f"{_NO_DATABASE} `{table.platform or table.instance}`", place)
                 continue
             found = next((tables for name in table.names if (tables := finders[databases].find(name))), [])
             key = (found[0].connection, found[0].source.name) if len(found) == 1 else None

@@ -61,6 +61,7 @@ SOURCE_READERS = {
     "tableau": ("sources/tableau",),
     "odcs": ("sources/odcs",),
     "datahub": ("sources/datahub", "sources/data_catalogs"),
+    "openmetadata": ("sources/openmetadata", "sources/data_catalogs"),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),

@@ -59,6 +59,7 @@ def found(folder: Path, environ: Mapping[str, str] | None = None, **connections:
         (("bi/Sales.twbx", "bi/old/Shop.tds"), [("tableau", "bi", {"source_dir": "bi"})]),
         (("data/orders.odcs.yaml", "data/b/x.odcs.yml"), [("odcs", "data", {"source_dir": "data"})]),
         (("meta/shop_mces.json", "meta/x.json"), [("datahub", "meta", {"source_dir": "meta"})]),
+        (("meta/openmetadata_tables.json",), [("openmetadata", "meta", {"source_dir": "meta"})]),
         (PAGES, [("documents", "handbook", {"path": "handbook"})]),
         (("Docs/a.md", "Docs/b.markdown"), [("documents", "docs", {"path": "Docs"})]),
         (("team/wiki/a.md", "team/wiki/b.md"), [("documents", "wiki", {"path": "team/wiki"})]),
