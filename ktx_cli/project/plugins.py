@@ -42,7 +42,8 @@ class Question:
 
     `word`: the name of the question, and of its flag if ktx has one (`host` for `--database-host`). For a question that
     ktx does not know, the plug-in provides `key` (the dotted key in `ktx.yaml`), `text` and, for a value that is typed
-    unseen and kept out of `ktx.yaml`, `secret`. `text` of a question that ktx knows replaces its words.
+    unseen and kept out of `ktx.yaml`, `secret`. `text` of a question that ktx knows replaces its words. `unless`: an
+    earlier question; if it was answered, the wizard skips this one.
     """
 
     word: str
@@ -51,6 +52,7 @@ class Question:
     key: str = ""
     text: str = ""
     secret: bool = False
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

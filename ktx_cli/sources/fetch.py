@@ -150,11 +150,11 @@ def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
 class PageFetch:
     """The pages fetched so far. `site`: the address; pages from another address are not reused.
 
-    `limit`: the maximum number of pages read in this run; unchanged pages do not count.
+    `limit`: the maximum number of pages read in this run; unchanged pages do not count. `noun`: what a page is called.
     """
 
-    def __init__(self, context: FetchContext, site: str, limit: int) -> None:
-        self.context, self.site = context, site
+    def __init__(self, context: FetchContext, site: str, limit: int, *, noun: str = "page") -> None:
+        self.context, self.site, self._noun = context, site, noun
         self.fetched = 0
         self._limit = limit
         self._files: dict[str, RawFile] = {}
@@ -189,10 +189,16 @@ class PageFetch:
         self.keep(path)
         return False
 
-    def put(self, path: str, content: bytes, moment: str, below: Iterable[str] = ()) -> None:
-        """Add a page that was read, and the pages below it. With an empty `moment`, it is read again next time."""
-        self.fetched += 1
-        self.context.emit(StepProgress("fetch", self.fetched, None, self.context.connection))
+    def put(
+        self, path: str, content: bytes, moment: str, below: Iterable[str] = (), *, was_requested: bool = True
+    ) -> None:
+        """Add a page that was read, and the pages below it. With an empty `moment`, it is read again next time.
+
+        `was_requested`: whether the page took a request of its own; otherwise it does not count towards the limit.
+        """
+        if was_requested:
+            self.fetched += 1
+            self.context.emit(StepProgress("fetch", self.fetched, None, self.context.connection))
         self._entries[path] = (moment, *below)
         self._files[path] = self.context.raw.put(path, content)
 
@@ -218,8 +224,8 @@ class PageFetch:
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:
         """Return the snapshot and the cursor for the next fetch."""
         if self._postponed:
-            reason = f"the limit of {plural(self._limit, 'page')} per run was reached"
-            self.skip(f"{plural(self._postponed, 'more page')}", reason, missing=True)
+            reason = f"the limit of {plural(self._limit, self._noun)} per run was reached"
+            self.skip(plural(self._postponed, f"more {self._noun}"), reason, missing=True)
         return Snapshot(
             files=dict(sorted(self._files.items())),
             complete=self._complete,

@@ -16,6 +16,7 @@ from tests.sources.scripted_confluence import FakeConfluence
 from tests.sources.scripted_google import FakeGoogle
 from tests.sources.scripted_jira import FakeJira
 from tests.sources.scripted_notion import R1, R2, A, B, C, FakeNotion, block, dashed, handbook
+from tests.sources.scripted_tableau import FakeTableau
 from tests.sources.web_site import Reply
 
 LONG = "Orders count when they are paid. " * 310
@@ -250,6 +251,48 @@ class Tableau(_InGit):
 
     def connections(self) -> dict[str, Any]:
         return {"src": {"driver": "tableau", "repo_url": self.url}}
+
+
+class TableauSite(WebRow):
+    name, kind = "tableau (site)", "tableau"
+    files, units, fetched = 6, 2, 3
+    content = r"/api/3.15/sites/site-1/\w+/[\w-]+/content"
+    shapes: ClassVar[Mapping[str, str]] = {
+        r"/api/3.15/sites/site-1/\w+/.+": "file", r"/api/3.15/sites/.*": "list", r"/api/metadata/graphql": "metadata",
+        r"/api/3.15/auth/signin": "session",
+    }  # fmt: skip
+    again: ClassVar[Mapping[str, int]] = {"POST session": 1, "GET list": 3, "POST metadata": 2}
+    one: ClassVar[Mapping[str, int]] = {"GET file": 1}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double = FakeTableau()
+        self._edit(*TABLEAU)
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        entry = {
+            "driver": "tableau", "server_url": self.site.url, "site": "acme", "token_name": "ktx",
+            "token_secret": "env:TABLEAU_SECRET",
+        }  # fmt: skip
+        return {"src": entry}
+
+    def _edit(self, *paths: str) -> set[str]:
+        files = set()
+        for path, text in of_edition(TABLEAU, self.edition, paths).items():
+            kind = "workbooks" if path.endswith(".twb") else "datasources"
+            name = path.rpartition("/")[2]
+            self.double.add(kind, name.partition(".")[0], text)
+            files.add(f"{kind}/{name}")
+        return files
+
+    def change(self) -> set[str]:
+        self.edition += 1
+        return self._edit("Board.twb")
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        return self._edit("Board.twb", "more/Regions.tds")
 
 
 CONTRACT = """\
@@ -668,6 +711,6 @@ class HistoryOfPostgres(Row):
 
 ROW_TYPES: tuple[type[Row], ...] = (
     FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Odcs, Metabase, Looker,
-    Notion, Confluence, GoogleDrive, Jira, HistoryInAFile, HistoryOfPostgres,
+    Notion, Confluence, GoogleDrive, Jira, TableauSite, HistoryInAFile, HistoryOfPostgres,
     Datahub, OpenMetadata,
 )  # fmt: skip

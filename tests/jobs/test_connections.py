@@ -19,6 +19,7 @@ connections:
   notes: {{driver: notion, auth_token: env:TOKEN, base_url: '{url}', crawl_mode: all_accessible}}
   pages: {{driver: confluence, api_token: env:TOKEN, base_url: '{url}', space_keys: [HR]}}
   issues: {{driver: jira, email: me@example.com, api_token: env:TOKEN, base_url: '{url}', projects: [DATA]}}
+  books: {{driver: tableau, token_name: me, token_secret: env:TOKEN, server_url: '{url}', site: acme}}
   cards: {{driver: metabase, api_key: env:TOKEN, api_url: '{url}'}}
   looks: {{driver: looker, client_id: me, client_secret: env:TOKEN, base_url: '{url}'}}
 """
@@ -26,6 +27,7 @@ ANSWERS: dict[str, Any] = {
     "/v1/users/me": {"object": "user", "name": "ktx reader"},
     "/api/v2/spaces": {"results": [{"id": "1", "key": "HR"}]},
     "/rest/api/3/myself": {"displayName": "ktx reader"},
+    "/api/3.15/auth/signin": {"credentials": {"token": "made-up", "site": {"id": "1"}}},
     "/api/database": {"data": [{"id": 1}, {"id": 2}]},
     "/api/4.0/login": {"access_token": "made-up"},
 }
@@ -33,6 +35,7 @@ SAID = {
     "notes": ("/v1/users/me", "Notion, as ktx reader"),
     "pages": ("/api/v2/spaces", "Confluence at {url}, with space HR"),
     "issues": ("/rest/api/3/myself", "Jira at {url}, as ktx reader"),
+    "books": ("/api/3.15/auth/signin", "Tableau at {url}, site acme"),
     "cards": ("/api/database", "Metabase at {url}, with 2 databases"),
     "looks": ("/api/4.0/login", "Looker at {url}"),
 }

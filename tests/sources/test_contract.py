@@ -19,8 +19,10 @@ from ktx_cli.sources.google_drive.source import GoogleDriveSource
 from ktx_cli.sources.jira.source import JiraSource
 from ktx_cli.sources.notion.source import NotionSource
 from ktx_cli.sources.query_history.source import QueryHistorySource
+from ktx_cli.sources.tableau.source import TableauSource
 from ktx_cli.testing.source_contract import CONNECTION, SourceCase, SourceContract
 from tests.sources import catalog_exports as catalogs
+from tests.sources import scripted_tableau as site
 from tests.sources import tableau_files as tableau
 from tests.sources.git_server import Repository
 from tests.sources.looker import scripted as looker
@@ -183,6 +185,34 @@ class TestTableau(SourceContract):
         case = folder_case(tmp_path / "books", settings, files, changed)
         damage = functools.partial(put, tmp_path / "books", {"orders.tds": orders[: len(orders) // 2]})
         return replace(case, secrets=("robin-the-owner",), damage=damage)
+
+
+class TestTableauSite(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any) -> SourceCase:
+        fake = site.FakeTableau()
+        orders = tableau.data_source("orders", measures={"Revenue": "SUM([amount])"}, user="robin-the-owner")
+        fake.add("datasources", "Sales", orders)
+        fake.add("workbooks", "Board", tableau.workbook())
+        answers = web_site.answers = site.replies(fake)
+
+        def change() -> None:
+            fake.add("datasources", "Sales", orders.replace("Revenue", "Turnover"))
+
+        def damage() -> None:
+            change()
+            web_site.answers = lambda asked: reply("", 500) if "luid-sales" in asked.path else answers(asked)
+
+        return SourceCase(
+            {"driver": "tableau", "server_url": web_site.url, "token_name": "ktx", "token_secret": "env:TOKEN"},
+            change=change,
+            remove=lambda: fake.items["workbooks"].clear(),
+            breaks=refusing(web_site, reply),
+            damage=damage,
+            source=TableauSource(sleep=lambda seconds: None),
+            environ={"TOKEN": site.SECRET},
+            secrets=("robin-the-owner", site.SECRET, site.SESSION),
+        )
 
 
 class TestOdcs(SourceContract):

@@ -178,7 +178,7 @@ def test_a_busy_google_is_asked_again(google: FakeGoogle, fetch: Fetch, web_site
 
 def test_a_limit_leaves_the_rest_for_the_next_runs(google: FakeGoogle, fetch: Fetch) -> None:
     first = fetch(max_pages=3)
-    assert (first.complete, len(first.files), first.skipped[0].what) == (False, 3, "1 more page")
+    assert (first.complete, len(first.files), first.skipped[0].what) == (False, 3, "1 more file")
     second = fetch(first, max_pages=3)
     assert (second.complete, len(second.files), second.fetched) == (True, 4, 1)
 

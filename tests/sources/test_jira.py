@@ -147,7 +147,7 @@ def test_an_account_that_is_nobody(jira: FakeJira, fetch: Fetch, web_site: Any) 
 
 def test_a_limit_leaves_the_rest_for_the_next_runs(jira: FakeJira, fetch: Fetch) -> None:
     first = fetch(max_pages=2)
-    assert (first.complete, len(first.files), first.skipped[0].what) == (False, 2, "1 more page")
+    assert (first.complete, len(first.files), first.skipped[0].what) == (False, 2, "1 more issue")
     second = fetch(first, max_pages=2)
     assert (second.complete, len(second.files), second.fetched) == (True, 3, 1)
 

@@ -63,9 +63,8 @@ class GoogleDriveSource(DocumentSource):
 
         with GoogleApi(entry, context, open) as api:
             scope = ",".join(sorted((*entry.folder_ids, *entry.drive_ids)))
-            pages = PageFetch(
-                context, f"{entry.base_url or drive.DRIVE} {entry.subject or ''} {scope}", entry.max_pages
-            )
+            site = f"{entry.base_url or drive.DRIVE} {entry.subject or ''} {scope}"
+            pages = PageFetch(context, site, entry.max_pages, noun="file")
             return _read(api, entry, pages, f"connections.{context.connection}")
 
     def check(self, entry: Any, context: FetchContext) -> str:

@@ -50,7 +50,7 @@ class JiraSource(DocumentSource):
         site = _site(entry, context)
         with HttpClient(site, stopped=context.stopped, emit=context.emit, sleep=self._sleep) as client:
             api = JiraApi(client, is_cloud=bool(entry.email))
-            return _read(api, entry, PageFetch(context, site.base_url, entry.max_pages))
+            return _read(api, entry, PageFetch(context, site.base_url, entry.max_pages, noun="issue"))
 
     def check(self, entry: Any, context: FetchContext) -> str:
         """Implements `Source`."""

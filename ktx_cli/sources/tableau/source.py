@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -24,12 +24,12 @@ from ktx_cli.semantic import (
     Place,
     Report,
     TableauData,
-    document_in,
     import_data_sources,
     parse_document,
     read_data_sources,
 )
 from ktx_cli.sources.git import Origin, check_files, fetch_files
+from ktx_cli.sources.http import CHECKING, HttpClient
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder
 from ktx_cli.sources.table_texts import (
@@ -43,6 +43,8 @@ from ktx_cli.sources.table_texts import (
     want_files,
     write,
 )
+from ktx_cli.sources.tableau.documents import catalog_of, has_knowledge, plain_document, shown_facts, want_table_texts
+from ktx_cli.sources.tableau.server import CATALOG, TableauApi, read_site, site_of
 
 if TYPE_CHECKING:
     from ktx_cli.scan import Declarations
@@ -65,17 +67,29 @@ def is_tableau(path: str) -> bool:
 
 
 class TableauSource(Source):
-    """A folder or a git repository with Tableau files."""
+    """A folder or a git repository with Tableau files, or a Tableau site. `sleep` can be replaced in tests."""
 
     kind: ClassVar[str] = "tableau"
     declares_first: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = ("tableau_ingest",)
 
+    def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sleep = sleep
+
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the document of each Tableau file. Raises the errors of `fetch_files`, and `ConfigError` without files.
 
-        A file that cannot be read is reported, and its previous copy is kept.
+        A file that cannot be read is reported, and its previous copy is kept. Of a site, the files that changed are
+        downloaded, and the facts about all of them. Raises the errors of `HttpClient`.
         """
+        if entry.server_url:
+            site, name, secret = site_of(entry, context)
+            with HttpClient(
+                site, stopped=context.stopped, emit=context.emit, sleep=self._sleep, max_bytes=MAX_PACKAGE, timeout=60.0
+            ) as client:
+                api = TableauApi(client)
+                api.sign_in(name, secret, entry.site)
+                return read_site(api, entry, context, site)
         origin = _origin(entry, context)
         snapshot = fetch_files(origin, context, lambda path: MAX_PACKAGE if is_tableau(path) else 0)
         lack = _lack(origin, snapshot.origin, snapshot.files)
@@ -85,6 +99,11 @@ class TableauSource(Source):
 
     def check(self, entry: Any, context: FetchContext) -> str:
         """Implements `Source`."""
+        if entry.server_url:
+            site, name, secret = site_of(entry, context)
+            with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
+                TableauApi(client).sign_in(name, secret, entry.site)
+            return f"Tableau at {site.base_url}, {f'site {entry.site}' if entry.site else 'the default site'}"
         origin = _origin(entry, context)
         return check_files(origin, context, functools.partial(_lack, origin))
 
@@ -96,7 +115,8 @@ class TableauSource(Source):
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write each data source to the files of the connection that has its tables."""
-        texts = {path: file.text() for path, file in snapshot.files.items()}
+        catalog = catalog_of(snapshot, CATALOG)
+        texts = {path: file.text() for path, file in snapshot.files.items() if path not in catalog}
         placed = _placed(texts, entry, context)
         wanted, warnings = Wanted(), list(placed.warnings)
         reports: list[tuple[Fidelity, ...]] = [placed.report]
@@ -111,21 +131,55 @@ class TableauSource(Source):
             imported = import_data_sources(sources, model, Report(), known_only=True)
             want_files(imported.files, imported.report, connection, context.workspace, TOOL, wanted)
             reports.append(imported.report)
+        described = Report()
+        want_table_texts(catalog, Tables(manifest_models(context)), entry.database, wanted, described, TOOL)
+        reports.append(described.sorted())
         written = write(wanted, context, TOOL)
         report = tuple(sorted(best_of(reports), key=lambda each: (each.place.path, each.place.line, each.what)))
-        open_files = losses(report)
-        left = (f"{path}: {plural(len(lost), 'part')} that rules could not place" for path, lost in open_files.items())
+        open_files = {path: lost for path, lost in losses(report).items() if path not in catalog}
+        known = [path for path, facts in catalog.items() if has_knowledge(facts)]
+        left = [f"{path}: {plural(len(lost), 'part')} that rules could not place" for path, lost in open_files.items()]
+        left += [f"{path}: texts of people, or formulas of a file that may not be downloaded" for path in known]
         warnings += _unknown(report)
+        handled = frozenset(snapshot.files) - open_files.keys() - frozenset(known)
         return Projection(
-            written.artifacts, written.owned, report, frozenset(texts) - open_files.keys(), tuple(left),
-            (*warnings, *written.warnings),
-        )  # fmt: skip
+            written.artifacts, written.owned, report, handled, tuple(left), (*warnings, *written.warnings)
+        )
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return a unit for each file with parts that rules could not place."""
-        open_files = losses(projection.report)
-        touched = [path for path in snapshot.files if path in changes.touched and path in open_files]
-        return tuple(WorkUnit(f"tableau-{path}", path, (path,), notes=_notes(open_files[path])) for path in touched)
+        """Return a unit for each file with parts that rules could not place, or with texts about it on the site."""
+        open_files, catalog = losses(projection.report), catalog_of(snapshot, CATALOG)
+        units = []
+        for path in snapshot.files:
+            if path in catalog:
+                continue
+            facts_path = f"{CATALOG}{path.rpartition('.')[0]}.json"
+            facts = catalog.get(facts_path, {})
+            files = [path] if path in open_files else []
+            files += [facts_path] if facts and has_knowledge(facts) else []
+            touched = tuple(each for each in files if each in changes.touched)
+            notes = [
+                *([_notes(open_files[path])] if path in open_files else []),
+                *([shown_facts(facts)] if facts else []),
+            ]
+            if touched:
+                others = tuple(each for each in (path, facts_path) if each in snapshot.files and each not in touched)
+                units.append(
+                    WorkUnit(f"tableau-{path}", path, touched, others if facts else (), notes="\n\n".join(notes))
+                )
+        alone = (path for path in catalog if not _documents_of(path, snapshot))
+        units += [
+            WorkUnit(f"tableau-{path}", path, (path,), notes=shown_facts(catalog[path]))
+            for path in alone
+            if path in changes.touched and has_knowledge(catalog[path])
+        ]
+        return tuple(units)
+
+
+def _documents_of(path: str, snapshot: Snapshot) -> bool:
+    """Return whether the file that a raw file of facts is about could be read."""
+    stem = path.removeprefix(CATALOG).removesuffix(".json")
+    return any(f"{stem}{suffix}" in snapshot.files for suffix in TABLEAU_SUFFIXES)
 
 
 def _origin(entry: Any, context: FetchContext) -> Origin:
@@ -134,12 +188,6 @@ def _origin(entry: Any, context: FetchContext) -> Origin:
         f"connections.{context.connection}", folder=entry.source_dir, url=entry.repo_url, branch=entry.branch,
         path=entry.path, token=entry.auth_token_ref,
     )  # fmt: skip
-
-
-_CREDENTIALS: Final = re.compile(
-    r"""(\s(?:[\w.-]+\.\.\.)?(?:username|password|odbc-connect-string-extras|server-userid)=)(?:'[^']*'|"[^"]*")"""
-)
-_PICTURES: Final = re.compile(r"(<thumbnail\b[^>]*>)([^<]*)(</thumbnail>)")
 
 
 def _documents(snapshot: Snapshot, context: FetchContext) -> Snapshot:
@@ -151,7 +199,7 @@ def _documents(snapshot: Snapshot, context: FetchContext) -> Snapshot:
             raise CancelledError("stopped while reading the source")
         content = file.read()
         try:
-            plain = _without_secrets(document_in(path, content).decode("utf-8-sig", "replace"))
+            plain = plain_document(path, content)
             if context.previous.get(path) != hashlib.sha256(plain.encode()).hexdigest():
                 parse_document(plain, path)
             files[path] = context.raw.put(path, plain.encode())
@@ -164,11 +212,6 @@ def _documents(snapshot: Snapshot, context: FetchContext) -> Snapshot:
                 files[path] = before
     fetched = sum(context.previous.get(path) != file.sha256 for path, file in files.items())
     return replace(snapshot, files=files, fetched=fetched, skipped=tuple(skipped))
-
-
-def _without_secrets(text: str) -> str:
-    text = _CREDENTIALS.sub(r"\1''", text)
-    return _PICTURES.sub(lambda found: found[1] + "\n" * found[2].count("\n") + found[3], text)
 
 
 @dataclass(slots=True)

@@ -351,3 +351,38 @@ def test_a_file_written_by_hand_keeps_its_form(folder: Path, wizard: Wizard) -> 
     assert after.startswith("# mine\r\nllm:   { provider: {backend: anthropic, anthropic: {api_key: ")
     assert "}  # for now\r\nconnections:\r\n" in after and "\r\n  # none yet\r\n" in after
     assert after.count("\n") == after.count("\r\n")
+
+
+SERVICES: list[tuple[str, dict[str, str], dict[str, Any]]] = [
+    ("tableau", {"Folder of the Tableau files": "handbook"}, {"source_dir": "handbook"}),
+    (
+        "tableau",
+        {
+            "Folder of the Tableau files": "", "Address of Tableau": "https://bi.example.com",
+            "Name of the site": "acme", "Name of the personal": "ktx", "Secret of the personal": "env:TABLEAU",
+        },
+        {"server_url": "https://bi.example.com", "site": "acme", "token_name": "ktx", "token_secret": "env:TABLEAU"},
+    ),
+    (
+        "jira",
+        {"Base URL": "https://j.example.com", "Email": "", "API key": "env:JIRA", "Key of a project": "DATA, OPS"},
+        {"base_url": "https://j.example.com", "api_token": "env:JIRA", "projects": ["DATA", "OPS"]},
+    ),
+    (
+        "google-drive",
+        {"Service account key": "file:key.json", "ID of a folder": "0AbC"},
+        {"credentials_json": "file:key.json", "folder_ids": ["0AbC"]},
+    ),
+]  # fmt: skip
+"""Driver, what a person says, and what is saved."""
+
+
+@pytest.mark.parametrize(("driver", "said", "fields"), SERVICES, ids=["files", "site", "jira", "drive"])
+def test_what_a_service_needs(
+    folder: Path, wizard: Wizard, driver: str, said: dict[str, str], fields: dict[str, Any]
+) -> None:
+    person = Person({**said, **FULL, "Which kind of context source?": driver})
+    wizard(person, SetupStep.SOURCES)
+    assert yaml.load(_config(folder), where="")["connections"][driver] == {"driver": driver, **fields}
+    assert sum(each.startswith(tuple(said)) for each in person.questions) == len(said), "and nothing twice"
+    assert ("source_dir" in fields) <= ("Address of Tableau" not in str(person.questions)), "files have no address"

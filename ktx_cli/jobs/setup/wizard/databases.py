@@ -231,6 +231,8 @@ def _ask_words(work: WizardRun, kind: ConnectionGroup, driver: str, connection: 
     for question in questions_of(driver):
         if question.word == ("password" if given.get("auth-method") == "rsa" else "private-key"):
             continue  # a user has a password or a key, not both
+        if given.get(question.unless):
+            continue
         value = _ask_word(work, words[question.word], question, connection, driver)
         if value:
             given[question.word] = value
@@ -245,7 +247,8 @@ def _ask_word(work: WizardRun, word: Word, question: Question, connection: str, 
     text = question.text or word.question
     text = text if question.required else f"{text} (may be empty)"
     if word.name in ("path", "dir"):
-        check = _path_check(work.root, driver)
+        of_path = _path_check(work.root, driver)
+        check = of_path if question.required else lambda text: of_path(text) if text.strip() else None
     elif word.name == "port":
         check = _port_check
     typed = work.dialog.text(word.name, text, question.default, check)
