@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo codex fakesnow test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock dist clean install
+.PHONY: demo codex fakesnow spark test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock dist clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
@@ -23,6 +23,15 @@ fakesnow: .venv/fakesnow/.installed  ## install an emulator of Snowflake, in its
 .venv/fakesnow/.installed: .ci/fakesnow.txt | $(STAMP)
 	test -x .venv/fakesnow/bin/python || $(PYTHON) -m venv .venv/fakesnow
 	.venv/fakesnow/bin/python -m pip install --disable-pip-version-check -q --no-deps --require-hashes -r .ci/fakesnow.txt
+	touch $@
+
+spark: .venv/spark/.installed  ## install a Spark server for the tests that run on it (500 MB, needs Java 17 or newer to run)
+
+# Its package has the name of the client's, so it is not in the environment of ktx.
+.venv/spark/.installed: .ci/spark.txt | $(STAMP)
+	rm -rf .venv/spark
+	$(BIN)/python -m venv .venv/spark
+	.venv/spark/bin/python -m pip install --disable-pip-version-check --no-cache-dir -q --no-deps --require-hashes -r .ci/spark.txt
 	touch $@
 
 test: $(STAMP)  ## the tests, in parallel

@@ -31,6 +31,7 @@ from ktx_cli.testing.servers import (
     ServerMissingError,
     TestServer,
 )
+from ktx_cli.testing.spark_server import SparkServer
 from tests.worlds.forks import leave_shared
 
 EXAMPLES = 100 if os.environ.get("KTX_TEST_FULL") else 15
@@ -74,6 +75,7 @@ atexit.register(gc.unfreeze)  # the interpreter clears all at its end, or librar
 
 def pytest_configure(config: pytest.Config) -> None:
     """End a worker without taking apart what it collected: that takes seconds, for which the run would wait."""
+    config.addinivalue_line("markers", "spark: needs a Spark server (make spark) and Java")
     if hasattr(config, "workerinput"):
         atexit.register(os._exit, 0)  # registered before all others, it runs after them
         _tell_what_is_read(config.pluginmanager)
@@ -212,13 +214,14 @@ def demo_output(demo_project: Path) -> str:
     return demo_project.with_suffix(".txt").read_text("utf-8")
 
 
-SERVERS = {"postgres": "Postgres", "mysql": "MariaDB (for MySQL)"}
+SERVERS = {"postgres": "Postgres", "mysql": "MariaDB (for MySQL)", "spark": "Spark"}
 
 
 def _running(server: TestServer, built_once: BuiltOnce) -> Iterator[Any]:
     """Start a server for the session; a missing one skips, except where `CI` is set."""
     try:
-        server.made = built_once(f"server-of-{server.account}", server.keep)
+        if server.account:
+            server.made = built_once(f"server-of-{server.account}", server.keep)
         server.start()
     except ServerMissingError as error:
         if os.environ.get("CI"):
@@ -246,6 +249,12 @@ def recording_postgres(built_once: BuiltOnce) -> Iterator[RecordingPostgresServe
 def mariadb_server(built_once: BuiltOnce) -> Iterator[MariaDBServer]:
     """A MariaDB server on a free loopback port."""
     yield from _running(MariaDBServer(), built_once)
+
+
+@pytest.fixture(scope="session")
+def spark_server(built_once: BuiltOnce) -> Iterator[SparkServer]:
+    """A Spark Connect server on a free loopback port."""
+    yield from _running(SparkServer(), built_once)
 
 
 @pytest.fixture(scope="session")

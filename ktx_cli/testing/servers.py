@@ -1,4 +1,4 @@
-"""Throw-away Postgres and MariaDB servers for tests: unprivileged, on a free loopback port, deleted by `stop`."""
+"""Throw-away Postgres, MariaDB and Spark servers for tests: on a free loopback port, deleted by `stop`."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ def _copy(source: Path, target: Path) -> None:
 
 
 class TestServer(ABC):
-    """The common part of both servers: a data folder owned by its own user, one process, one port and one log.
+    """The common part of the servers: a data folder owned by its own user, one process, one port and one log.
 
-    `account` is the system user they run as if the tests run as root (servers refuse to run as root). Use it as a
+    `account` is the system user they run as if the tests run as root (databases refuse to run as root); empty for the
+    tests' own user. Use it as a
     context manager, or call `start` and `stop`. `made`: a folder that `keep` wrote, to start from.
     """
 
     __test__ = False
     account = ""
+    title = ""
     host = "127.0.0.1"
 
     def __init__(self, made: Path | None = None) -> None:
@@ -69,7 +71,7 @@ class TestServer(ABC):
 
     def start(self) -> None:
         """Create the data folder and start. Raises `ServerMissingError`, or `RuntimeError` with the end of the log."""
-        self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account or self.title}-"))
         try:
             self._create()
             self._launch()
@@ -79,7 +81,7 @@ class TestServer(ABC):
 
     def keep(self, folder: Path) -> None:
         """Write a server's initial data into a new folder, from which all servers start. Raises as `start`."""
-        self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account or self.title}-"))
         try:
             self._create()
             _copy(self.folder, folder)
@@ -87,7 +89,7 @@ class TestServer(ABC):
             self.stop()
 
     def _create(self) -> None:
-        if os.geteuid() == 0:
+        if self._user is not None:
             self._hand_over()
         if self.made is None:
             self._initialise()
@@ -118,6 +120,10 @@ class TestServer(ABC):
     ) -> None:
         self.stop()
 
+    @property
+    def _user(self) -> str | None:
+        return self.account or None if os.geteuid() == 0 else None
+
     def _hand_over(self) -> None:
         try:
             shutil.chown(self.folder, self.account, self.account)
@@ -140,7 +146,7 @@ class TestServer(ABC):
         for attempt in range(3):
             self.port = free_port()
             self._output = (self.folder / "server.log").open("ab")
-            user = self.account if os.geteuid() == 0 else None
+            user = self._user
             self.process = subprocess.Popen(
                 self._command(),
                 stdin=subprocess.DEVNULL,
@@ -156,7 +162,7 @@ class TestServer(ABC):
                 return
             self._output.close()
             if attempt == 2:
-                raise RuntimeError(f"the {self.account} test server did not start: {self.log[-2000:]}")
+                raise RuntimeError(f"the {self.account or self.title} test server did not start: {self.log[-2000:]}")
 
     def _answers(self) -> bool:
         deadline = time.monotonic() + START_SECONDS
@@ -174,7 +180,7 @@ class TestServer(ABC):
             return False
 
     def _run(self, *command: str | Path, stdin: str = "") -> None:
-        user = self.account if os.geteuid() == 0 else None
+        user = self._user
         done = subprocess.run(
             [str(part) for part in command],
             input=stdin.encode(),

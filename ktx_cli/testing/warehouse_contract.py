@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import groupby
@@ -131,14 +131,19 @@ SAMPLE_ROWS: Final = 100
 
 
 def statements(
-    *, quote: Callable[[str], str] | None = None, types: Mapping[str, str] | None = None, keys: bool = True
+    *,
+    quote: Callable[[str], str] | None = None,
+    types: Mapping[str, str] | None = None,
+    keys: bool = True,
+    names: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return the statements that create the contract's tables and its view.
 
     `quote`: quotes a name; double quotes by default. `types`: the database's own names for those in `TYPES`. `keys`:
-    whether to declare primary and foreign keys.
+    whether to declare primary and foreign keys. `names`: the names of tables that the database does not allow.
     """
     named = quote or _double_quoted
+    renamed = names or {}
     written = {**TYPES, **(types or {})}
     made: list[str] = []
     for table in TABLES:
@@ -148,10 +153,11 @@ def statements(
         if keys and table.refers:
             column, target = table.refers
             parts.append(f"FOREIGN KEY ({named(column)}) REFERENCES {named(target)} ({named('id')})")
-        made.append(f"CREATE TABLE {named(table.name)} ({', '.join(parts)})")
+        name = named(renamed.get(table.name, table.name))
+        made.append(f"CREATE TABLE {name} ({', '.join(parts)})")
         for start in range(0, len(table.rows), 500):
             rows = ", ".join(f"({', '.join(map(_literal, row))})" for row in table.rows[start : start + 500])
-            made.append(f"INSERT INTO {named(table.name)} VALUES {rows}")
+            made.append(f"INSERT INTO {name} VALUES {rows}")
     customer, amount = named("customer_id"), named("amount")
     made.append(
         f"CREATE VIEW {named('totals')} AS SELECT {customer}, SUM({amount}) AS {named('total')} "
@@ -182,7 +188,7 @@ class PreparedDatabase:
     `loose_types`: kinds in `TYPES` that it does not distinguish from others. `refused`: statements of its own that
     write, access files or change the session. `endless`: a statement that runs for more than a minute. `missing`: the
     fields of a connection to a database that does not exist. `added`: the columns that the database itself puts before
-    those of each table.
+    those of each table. `names`: the names of tables that the database does not allow, as given to `statements`.
     """
 
     driver: str
@@ -195,6 +201,7 @@ class PreparedDatabase:
     endless: str = ""
     missing: Mapping[str, Any] | None = None
     added: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def open(self, **options: Any) -> Connector:
         """Open a connection named `shop`."""
@@ -271,11 +278,12 @@ class WarehouseContract:
         assert schema.problems == ()
         assert schema.server_version
         tables = {table.ref.name: table for table in schema.tables}
-        assert set(tables) == {table.name for table in TABLES} | ({"totals"} if database.views else set())
+        named = {declared.name: database.names.get(declared.name, declared.name) for declared in TABLES}
+        assert set(tables) == {*named.values()} | ({"totals"} if database.views else set())
         assert [table.ref for table in schema.tables] == sorted(table.ref for table in schema.tables)
         for declared in TABLES:
-            table = tables[declared.name]
-            assert table.ref == TableRef(database.schema, declared.name)
+            table = tables[named[declared.name]]
+            assert table.ref == TableRef(database.schema, named[declared.name])
             assert table.kind is TableKind.TABLE
             assert [column.name for column in table.columns] == [*database.added, *declared.columns]
             for column, kind in zip(table.columns[len(database.added) :], declared.columns.values(), strict=True):
@@ -459,8 +467,8 @@ class WarehouseContract:
         assert answer["receipt"]["verified"]["mismatches"] == []
 
     def path(self, database: PreparedDatabase, connector: Connector, name: str) -> str:
-        """Return a table's name as SQL writes it."""
-        return table_path(TableRef(database.schema, name), connector.dialect)
+        """Return the name of one of the contract's tables as SQL writes it."""
+        return table_path(TableRef(database.schema, database.names.get(name, name)), connector.dialect)
 
     def rows(self, database: PreparedDatabase, connector: Connector, name: str) -> Sequence[Row]:
         """Return a table's rows by `id`."""

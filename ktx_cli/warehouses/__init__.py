@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 
 BUILT_IN: Final = (
     "sqlite", "duckdb", "files", "postgres", "mysql", "sqlserver", "clickhouse", "snowflake", "bigquery", "redshift",
-    "databricks", "trino", "hologres", "iceberg", "delta", "mongodb",
+    "databricks", "trino", "hologres", "iceberg", "delta", "mongodb", "spark",
 )  # fmt: skip
 """The database drivers, in the order used in all lists; each is a folder in this package."""
 

@@ -219,6 +219,9 @@ class Dialect(StoredValues):
     quote_in_texts: str = "''"
     """How to write a quote inside a string."""
 
+    doubled_quotes_vary: bool = False
+    """Whether a doubled quote inside a string is a quote in some versions, and ends and begins a string in others."""
+
     texts_in_double_quotes: bool = False
     """Whether double quotes delimit a string rather than a name."""
 
@@ -407,7 +410,7 @@ class Dialect(StoredValues):
     """Whether EXPLAIN with a table's name describes the table."""
 
     tables_query: str = "SELECT table_schema, table_name FROM information_schema.tables"
-    """The query that lists the tables."""
+    """The query that lists the tables; empty if only statements other than queries read the catalog."""
 
     columns_query: str = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{}'"
     """The query that lists the columns in the table {}."""

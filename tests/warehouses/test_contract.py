@@ -11,6 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.testing.spark_server import SparkServer
 from ktx_cli.testing.warehouse_contract import TABLES, PreparedDatabase, WarehouseContract, statements
 from tests.warehouses.lake.tables import IcebergLake, arrow_table
 from tests.warehouses.mongo_server import READING, as_document, emulator
@@ -262,6 +263,61 @@ class TestMysql(WarehouseContract):
 
 def _backticks(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+@pytest.mark.spark
+class TestSpark(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, spark_server: SparkServer) -> PreparedDatabase:
+        names = {"Order Details": "order_details"}  # Spark's own catalog allows letters, digits and `_`.
+        types = {"ratio": "DOUBLE", "moment": "TIMESTAMP_NTZ"}
+        spark_server.create_database(
+            "contract", *statements(quote=_backticks, types=types, keys=False, names=names)
+        )
+        return PreparedDatabase(
+            "spark",
+            {"url": spark_server.url, "schemas": ["contract"]},
+            schema="contract",
+            keys=False,
+            names=names,
+            refused=(
+                "SET spark.sql.variable.substitute = true",
+                "SET TIME ZONE 'Asia/Tokyo'",
+                "RESET",
+                "USE contract",
+                "ADD JAR '/tmp/a.jar'",
+                "ADD FILE '/etc/hostname'",
+                "LIST FILES",
+                "CACHE TABLE contract.orders",
+                "UNCACHE TABLE contract.orders",
+                "CLEAR CACHE",
+                "REFRESH TABLE contract.orders",
+                "REFRESH '/tmp'",
+                "MSCK REPAIR TABLE contract.orders",
+                "ANALYZE TABLE contract.orders COMPUTE STATISTICS",
+                "LOAD DATA LOCAL INPATH '/etc/hostname' INTO TABLE contract.orders",
+                "INSERT OVERWRITE DIRECTORY '/tmp/beside' USING csv SELECT 1",
+                "FROM contract.customers INSERT INTO contract.customers SELECT 9, 'x', 'DE'",
+                "WITH x AS (SELECT 1) INSERT INTO contract.customers SELECT 9, 'x', 'DE'",
+                "WITH x AS (SELECT 1) FROM x INSERT INTO contract.customers SELECT 9, 'x', 'DE'",
+                "SELECT 1) LIMIT 1; DROP TABLE contract.customers; SELECT * FROM (SELECT 1",
+                "SELECT TRANSFORM(id) USING 'touch /tmp/beside' AS (a) FROM contract.customers",
+                "FROM contract.customers MAP id USING 'cat' AS a",
+                "SELECT reflect('java.lang.System', 'getenv', 'PATH')",
+                "SELECT `java_method`('java.util.UUID', 'randomUUID')",
+                "SELECT * FROM csv.`/etc/hostname`",
+                "SELECT * FROM parquet.`/tmp`",
+                "CREATE TEMPORARY FUNCTION f AS 'x'",
+                "CREATE FUNCTION f(x INT) RETURNS INT RETURN x",
+                "DECLARE VARIABLE v INT",
+                "EXECUTE IMMEDIATE 'DROP TABLE contract.customers'",
+                "BEGIN DROP TABLE contract.customers; END",
+                "CALL p()",
+            ),
+            endless="SELECT count(*) FROM range(100000000000000)",
+            missing={"url": "sc://127.0.0.1:9"},
+        )
 
 
 class TestClickHouse(WarehouseContract):

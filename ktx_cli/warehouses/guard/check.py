@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import re
 import unicodedata
@@ -179,6 +180,8 @@ class _Rules:
             speaker = Dialect.get_or_raise(self.dialect)
             tokens = speaker.tokenize(sql)
             require_plain(sql, tokens)
+            if self.syntax.doubled_quotes_vary:
+                require_no_doubled_quote(tokens)
             require_shallow(tokens)
             parser = speaker.parser(error_level=ErrorLevel.IMMEDIATE)
             trees = parser.parse(tokens, sql)
@@ -293,8 +296,13 @@ def require_no_description(sql: str, dialect: str, connection: str) -> None:
 
 
 def catalog_query(dialect: str, table: str | None = None) -> str:
-    """Return the query that lists the tables of a database, or the columns of one table."""
+    """Return the query that lists the tables of a database, or the columns of one table.
+
+    If no query reads the catalog, it is the command that shows what was scanned.
+    """
     syntax = dialect_named(dialect)
+    if not syntax.tables_query:
+        return Command("sl", "list") if table is None else Command("sl", "read", table)
     if table is None:
         return syntax.tables_query
     return syntax.columns_query.format(table.replace("'", syntax.quote_in_texts))
@@ -405,6 +413,15 @@ def require_plain(sql: str, tokens: Sequence[Any]) -> None:
             name = unicodedata.name(character, f"U+{ord(character):04X}")
             hint = "remove it"
             raise refused("character", f"the character {name}", f"at position {position + 1} is invisible", hint=hint)
+
+
+def require_no_doubled_quote(tokens: Sequence[Any]) -> None:
+    """Raise an error for a string that follows another one at once, because it may be the same string for a server."""
+    for token, behind in itertools.pairwise(tokens):
+        names = (token.token_type.name, behind.token_type.name)
+        if names == ("STRING", "STRING") and token.end + 1 == behind.start:
+            why = "means different strings in different versions"
+            raise refused("syntax", "a doubled quote in a string", why, hint="write a backslash before the quote")
 
 
 def _without_texts(sql: str, tokens: Sequence[Any]) -> str:

@@ -114,10 +114,22 @@ def test_a_statement_that_describes_gets_the_query_that_answers_it(dialect: str,
     assert error.details["rule"] == "root"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "spark"])
 @pytest.mark.parametrize("table", [None, "it's"])
 def test_the_queries_of_hints_are_let_through(dialect: str, table: str | None) -> None:
     assert check(catalog_query(dialect, table), dialect, max_rows=10).sql
+
+
+@pytest.mark.table("sql", ["SELECT 'it''s'", 'SELECT "a""b"'])
+def test_a_doubled_quote_that_versions_read_differently_is_refused(sql: str) -> None:
+    assert refusal(sql, "spark").details["construct"] == "a doubled quote in a string"
+    assert check("SELECT 'a' 'b', 'it\\'s'", "spark", max_rows=1).sql
+
+
+def test_a_catalog_that_no_query_reads_is_shown_by_commands() -> None:
+    assert [catalog_query("spark", table) for table in (None, "orders")] == ["ktx sl list", "ktx sl read orders"]
+    assert refusal("SHOW TABLES", "spark").hint == "ktx sl list"
+    assert refusal("DESCRIBE shop.orders", "spark").hint == "ktx sl read orders"
 
 
 @pytest.mark.table(
