@@ -73,6 +73,8 @@ EVERY = ("duckdb", "postgres", "sqlite")
         ("clickhouse", "SELECT count() FROM people ARRAY JOIN range(secret) AS i"),
         ("databricks", "SELECT count(*) FROM people LATERAL VIEW explode(sequence(1, secret)) t AS i"),
         ("databricks", "SELECT count(*) FROM (SELECT explode(sequence(1, secret)) FROM people)"),
+        ("spark", "SELECT count(*) FROM people LATERAL VIEW explode(sequence(1, secret)) t AS i"),
+        ("spark", "SELECT count(*) FROM (SELECT explode(sequence(1, secret)) FROM people)"),
         ("trino", "SELECT count(*) FROM people CROSS JOIN UNNEST(sequence(1, secret)) AS t(i)"),
         ("redshift", "SELECT count(*) FROM (SELECT generate_series(1, secret) FROM people) t"),
     ],

@@ -18,7 +18,7 @@ from ktx_cli.warehouses.port import Connector, TableRef
 
 DIALECTS = (
     *("sqlite", "duckdb", "postgres", "mysql", "tsql", "snowflake"),
-    *("bigquery", "clickhouse", "redshift", "databricks", "trino"),
+    *("bigquery", "clickhouse", "redshift", "databricks", "trino", "spark"),
 )
 TEXTS = (
     "plain",
@@ -98,6 +98,7 @@ QUOTED = [
     ("sqlite", 'a"b', '"a""b"'),
     ("mysql", "a`b", "`a``b`"),
     ("databricks", "a`b\\", "`a``b\\`"),
+    ("spark", "a`b\\", "`a``b\\`"),
     ("bigquery", "a`b\\", "`a\\`b\\\\`"),
     ("clickhouse", "a`b\\", "`a\\`b\\\\`"),
     ("tsql", "a]b[c", "[a]]b[c]"),

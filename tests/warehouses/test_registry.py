@@ -62,6 +62,7 @@ PACKAGES = [
     ("iceberg", "pyiceberg"),
     ("delta", "deltalake"),
     ("mongodb", "pymongo"),
+    ("spark", "pyspark"),
 ]
 
 

@@ -338,6 +338,27 @@ def test_nothing_is_taken_from_the_environment(server: SparkServer, monkeypatch:
         assert connector.test(Scope(schemas=("shop",))).user == os.environ.get("SPARK_USER", "ktx")
 
 
+@pytest.mark.spark
+@pytest.mark.table(
+    ("sql", "expected"),
+    [
+        ("SELECT nope FROM shop.orders", True),
+        ("SELECT nope(1)", True),
+        ("SELECT a FROM shop.nope", True),
+        ("SELECT id, count(*) FROM shop.orders", True),
+        ("SELECT (", True),
+        ("SELECT 1 / 0", False),
+    ],
+)
+def test_errors_of_the_statement_itself(sql: str, expected: bool, shop: Connector) -> None:
+    from ktx_cli.warehouses.spark.dialect import DIALECT
+
+    with pytest.raises(SourceError) as caught:
+        shop.query(sql)
+    driver = caught.value.__context__
+    assert DIALECT.is_statement_error(getattr(driver, "cause", driver) or caught.value, sql) is expected
+
+
 ADDRESSES = [
     ({"url": "sc://spark.example.com"}, SparkAddress("spark.example.com", 15002)),
     ({"url": "sc://db:1/;user_id=ada;use_ssl=true"}, SparkAddress("db", 1, "ada", "", True)),

@@ -12,10 +12,14 @@ class DatabricksDialect(SparkDialect):
     name = "databricks"
     title = "Databricks"
     doubled_quotes_vary = False
+    samples_single_rows = False
     file_formats = FILE_FORMATS | {"excel", "cloudfiles"}
     tables_query = Dialect.tables_query
     osi_name = "DATABRICKS"
     system = SystemCatalog(schemas=frozenset({"system"}))
+
+    readable = Dialect.readable
+    is_statement_error = Dialect.is_statement_error
 
     def functions(self) -> frozenset[str]:
         """Return the functions of its own list alone: a name that only Spark has may be a function of the database."""

@@ -18,6 +18,12 @@ FILE_FORMATS: Final = frozenset(
 """The names before a path in FROM that Spark reads as a file format instead of a schema."""
 
 
+_STATEMENT_ERRORS: Final = (
+    "AMBIGUOUS_", "DATATYPE_MISMATCH", "MISSING_AGGREGATION", "MISSING_GROUP_BY", "PARSE_", "SCHEMA_NOT_FOUND",
+    "TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_", "WRONG_NUM_ARGS",
+)  # fmt: skip
+
+
 class SparkDialect(Dialect):
     """The SQL of Spark in ANSI mode, with UTC as the time zone of the session."""
 
@@ -36,6 +42,7 @@ class SparkDialect(Dialect):
     series_in_one_value = True
     has_try_cast = True
     timestamp_type = "TIMESTAMP_NTZ"
+    samples_single_rows = True
     explain_options = r"(?:extended|codegen|cost|formatted)?"
     files_are_tables = True
     file_formats = FILE_FORMATS
@@ -62,6 +69,11 @@ class SparkDialect(Dialect):
         """Return the local time in a zone at a UTC timestamp."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
 
+
+    def is_statement_error(self, error: BaseException, sql: str) -> bool:
+        """Return whether the error's condition indicates a mistake in the statement."""
+        condition = getattr(error, "getCondition", str)() or ""
+        return str(condition).startswith(_STATEMENT_ERRORS)
 
     def readable(self, value: str, native_type: str) -> str:
         """Return the SQL for a value; NULL for a date or time outside the years 1 to 9999."""

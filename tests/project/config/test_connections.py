@@ -100,6 +100,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "iceberg": {"catalog": "rest"},
     "delta": {"path": "lake"},
     "mongodb": {"url": "env:URL", "databases": ["shop"]},
+    "spark": {"host": "db"},
     "dbt": {"source_dir": "dbt"},
     "metricflow": {"metricflow": {"repoUrl": "git@host:org/repo.git"}},
     "lookml": {"repoUrl": "../lookml"},

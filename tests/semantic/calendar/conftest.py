@@ -1,4 +1,4 @@
-"""Four engines with one table of times, each read through a real read-only session of ktx."""
+"""Five engines with one table of times, each read through a real read-only session of ktx."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from sqlglot import exp
 
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.testing.spark_server import SparkServer
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.port import ConnectionSpec
 from ktx_cli.warehouses.registry import connect
@@ -128,6 +129,12 @@ def _mysql(server: MariaDBServer) -> Engine:
     return Engine("mysql", "mysql", {"url": url})
 
 
+def _spark(server: SparkServer) -> Engine:
+    name = f"times{next(_NUMBERS)}"
+    server.create_database(name, *_create("timestamp_ntz", "timestamp", stored=lambda m: f"timestamp '{m}+00:00'"))
+    return Engine("spark", "spark", {"url": server.url}, name)
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -135,6 +142,7 @@ def _mysql(server: MariaDBServer) -> Engine:
         "duckdb",
         pytest.param("postgres", marks=pytest.mark.postgres),
         pytest.param("mysql", marks=pytest.mark.mysql),
+        pytest.param("spark", marks=pytest.mark.spark),
     ],
 )
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
@@ -142,6 +150,8 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("times")
     if request.param == "postgres":
         made = _postgres(request.getfixturevalue("postgres_server"))
+    elif request.param == "spark":
+        made = _spark(request.getfixturevalue("spark_server"))
     elif request.param == "mysql":
         server = request.getfixturevalue("mariadb_server")
         made = _mysql(server)

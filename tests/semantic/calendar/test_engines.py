@@ -1,4 +1,4 @@
-"""Executed on four engines against Python's own calendar and zones, through read-only sessions of ktx."""
+"""Executed on five engines against Python's own calendar and zones, through read-only sessions of ktx."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import duckdb
 
-from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.testing.servers import MariaDBServer, PostgresServer, TestServer
+from ktx_cli.testing.spark_server import SparkServer
 from ktx_cli.warehouses.port import ConnectionSpec, Connector
 from ktx_cli.warehouses.registry import connect
 from tests.semantic.golden.world import SCHEMA, TABLES
@@ -26,6 +27,7 @@ _TYPES = {
     "mysql": {"TIMESTAMP": "DATETIME"},
     "sqlite": _SQLITE,
     "clickhouse": _CLICKHOUSE,
+    "spark": {"TIMESTAMP": "TIMESTAMP_NTZ", "TEXT": "STRING"},
 }
 _DATABASE = "shop_of_the_golden_files"
 
@@ -55,8 +57,8 @@ def _literal(value: Any) -> str:
 
 
 @contextmanager
-def opened(engine: str, folder: Path, server: PostgresServer | MariaDBServer | None = None) -> Iterator[Connector]:
-    """Make the tables in an engine and open them; `server` is that of `postgres` and `mysql`."""
+def opened(engine: str, folder: Path, server: TestServer | None = None) -> Iterator[Connector]:
+    """Make the tables in an engine and open them; `server` is that of the engines with one."""
     if engine == "clickhouse":
         with _clickhouse(folder) as options, closing(connect(ConnectionSpec(SCHEMA, engine, options))) as connector:
             yield connector
@@ -66,7 +68,9 @@ def opened(engine: str, folder: Path, server: PostgresServer | MariaDBServer | N
         yield connector
     finally:
         connector.close()
-        if server is not None:
+        if isinstance(server, SparkServer):
+            server.execute(f"DROP DATABASE {SCHEMA} CASCADE")
+        elif isinstance(server, PostgresServer | MariaDBServer):
             server.execute(f"DROP DATABASE IF EXISTS {_DATABASE if engine == 'postgres' else SCHEMA}")
 
 
@@ -82,7 +86,7 @@ def _clickhouse(folder: Path) -> Iterator[dict[str, Any]]:
         server.shutdown()
 
 
-def _options(engine: str, folder: Path, server: PostgresServer | MariaDBServer | None) -> dict[str, Any]:
+def _options(engine: str, folder: Path, server: TestServer | None) -> dict[str, Any]:
     path = folder / f"tables.{engine}"
     if engine == "sqlite":
         with sqlite3.connect(path) as session:
@@ -94,8 +98,11 @@ def _options(engine: str, folder: Path, server: PostgresServer | MariaDBServer |
                 session.execute(statement)
     elif isinstance(server, PostgresServer):
         return {"url": server.create_database(_DATABASE, f"CREATE SCHEMA {SCHEMA}", *creating(engine))}
-    elif server is not None:
+    elif isinstance(server, MariaDBServer):
         return {"url": server.create_database(SCHEMA, *creating(engine))}
+    elif isinstance(server, SparkServer):
+        server.create_database(SCHEMA, *creating(engine))
+        return {"url": server.url}
     return {"path": str(path)}
 
 

@@ -18,6 +18,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from ktx_cli.semantic.answer import ask, compile_query
 from ktx_cli.semantic.query import MOST_ROWS
+from ktx_cli.testing.spark_server import SparkServer
 from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.functions import EITHER
@@ -30,10 +31,15 @@ RUNNING = ("sqlite", "postgres", "mysql")
 """Dialects that run here, besides DuckDB; MariaDB for MySQL."""
 
 EMULATED = tuple(dialect for dialect in DIALECTS if dialect not in ("duckdb", *RUNNING))
+"""Dialects whose statements DuckDB runs, too; those of Spark also run on its own server."""
 
 
 EVERY = 1 if os.environ.get("KTX_TEST_FULL") else 5
 """Every how many dialects a question is looked at, beginning with another one for each question."""
+
+
+SPARK_EVERY = 1 if os.environ.get("KTX_TEST_FULL") else 3
+"""Every how many questions run on Spark, where each takes a second."""
 
 
 def dialects_of(name: str) -> list[str]:
@@ -116,6 +122,15 @@ def test_every_engine_gives_the_same_rows(
     server = request.getfixturevalue(servers[engine]) if engine in servers else None
     with opened(engine, tmp_path, server) as connector:
         found = {name: comparable(_asked(engine, name, connector)) for name in QUESTIONS}
+    assert {name: rows for name, rows in found.items() if rows != rows_of_duckdb[name]} == {}
+
+
+@pytest.mark.spark
+def test_spark_gives_the_same_rows(
+    rows_of_duckdb: dict[str, Any], spark_server: SparkServer, tmp_path: Path
+) -> None:
+    with opened("spark", tmp_path, spark_server) as connector:
+        found = {name: comparable(_asked("spark", name, connector)) for name in list(QUESTIONS)[::SPARK_EVERY]}
     assert {name: rows for name, rows in found.items() if rows != rows_of_duckdb[name]} == {}
 
 

@@ -56,6 +56,7 @@ TYPES = {
         "timestamp without time zone",
     ),
     "databricks": ("int", "varchar(40)", "string", "map<string,int>", "timestamp", "interval day to second"),
+    "spark": ("int", "varchar(40)", "string", "map<string,int>", "timestamp", "interval day to second", "date"),
     "trino": ("bigint", "varchar(40)", "varchar", "array(bigint)", "timestamp(3)", "ipaddress", "char(3)"),
     "postgres": (
         "integer",
@@ -122,6 +123,7 @@ METHODS = [
     ("snowflake", SampleMethod.BLOCKS),
     ("bigquery", SampleMethod.BLOCKS),
     ("databricks", SampleMethod.BLOCKS),
+    ("spark", SampleMethod.RANDOM),
     ("trino", SampleMethod.RANDOM),
     ("duckdb", SampleMethod.RANDOM),
     ("clickhouse", None),

@@ -189,6 +189,7 @@ def test_what_leads_to_no_database(environ: dict[str, str], tmp_path: Path) -> N
             "databricks",
             {"host": "dbc", "http_path": "/sql/1", "token": "env:DATABRICKS_TOKEN"},
         ),
+        ({"SPARK_REMOTE": "sc://db:15002/;token=hunter22"}, "spark", "spark", {"url": "env:SPARK_REMOTE"}),
     ],
 )
 def test_the_variables_of_a_databases_own_clients(

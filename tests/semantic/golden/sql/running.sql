@@ -1149,3 +1149,87 @@ FROM "combined" AS "combined"
 ORDER BY
   "combined"."d0" ASC
 LIMIT 1001;
+
+-- spark
+WITH `orders__periods` AS (
+  SELECT DISTINCT
+    CAST(DATE_TRUNC('MONTH', CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE)) AS DATE) AS `period`
+  FROM `shop`.`orders` AS `orders`
+  WHERE
+    NOT CAST(DATE_TRUNC('MONTH', CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE)) AS DATE) IS NULL
+), `orders__1` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    SUM(`orders`.`amount`) AS `m0`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE) < ADD_MONTHS(`orders__periods`.`period`, 1)
+  GROUP BY
+    `orders__periods`.`period`
+), `orders__1_2` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    SUM(`orders`.`amount`) AS `m1`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE) < ADD_MONTHS(`orders__periods`.`period`, 1)
+    AND CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE) >= DATE_ADD(ADD_MONTHS(`orders__periods`.`period`, 1), -28)
+  GROUP BY
+    `orders__periods`.`period`
+), `orders__1_3` AS (
+  SELECT
+    `orders__periods`.`period` AS `d0`,
+    SUM(`orders`.`amount`) AS `m2`
+  FROM `shop`.`orders` AS `orders`
+  INNER JOIN `orders__periods` AS `orders__periods`
+    ON CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE) < ADD_MONTHS(`orders__periods`.`period`, 1)
+    AND CAST(CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ) AS DATE) >= ADD_MONTHS(
+      CAST(DATE_TRUNC('MONTH', CAST(`orders__periods`.`period` AS DATE)) AS DATE),
+      -(
+        (
+          EXTRACT(MONTH FROM CAST(`orders__periods`.`period` AS DATE)) + 8
+        ) % 12
+      )
+    )
+  GROUP BY
+    `orders__periods`.`period`
+), `stacked` AS (
+  SELECT
+    `orders__1`.`d0` AS `d0`,
+    `orders__1`.`m0` AS `m0`,
+    NULL AS `m1`,
+    NULL AS `m2`
+  FROM `orders__1` AS `orders__1`
+  UNION ALL
+  SELECT
+    `orders__1_2`.`d0` AS `d0`,
+    NULL AS `m0`,
+    `orders__1_2`.`m1` AS `m1`,
+    NULL AS `m2`
+  FROM `orders__1_2` AS `orders__1_2`
+  UNION ALL
+  SELECT
+    `orders__1_3`.`d0` AS `d0`,
+    NULL AS `m0`,
+    NULL AS `m1`,
+    `orders__1_3`.`m2` AS `m2`
+  FROM `orders__1_3` AS `orders__1_3`
+), `combined` AS (
+  SELECT
+    `stacked`.`d0` AS `d0`,
+    MAX(`stacked`.`m0`) AS `m0`,
+    MAX(`stacked`.`m1`) AS `m1`,
+    MAX(`stacked`.`m2`) AS `m2`
+  FROM `stacked` AS `stacked`
+  GROUP BY
+    `stacked`.`d0`
+)
+SELECT
+  `combined`.`d0` AS `placed_at_month`,
+  `combined`.`m0` AS `revenue_so_far`,
+  `combined`.`m1` AS `revenue_28`,
+  `combined`.`m2` AS `revenue_fytd`
+FROM `combined` AS `combined`
+ORDER BY
+  `combined`.`d0` ASC NULLS LAST
+LIMIT 1001;

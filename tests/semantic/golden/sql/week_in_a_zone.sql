@@ -1527,3 +1527,29 @@ FROM "orders__1" AS "orders__1"
 ORDER BY
   "orders__1"."d0" ASC
 LIMIT 1001;
+
+-- spark
+WITH `orders__1` AS (
+  SELECT
+    CAST(DATE_TRUNC(
+      'WEEK',
+      CAST(CONVERT_TIMEZONE('UTC', 'America/New_York', CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ)) AS DATE)
+    ) AS DATE) AS `d0`,
+    SUM(`orders`.`amount`) AS `m0`
+  FROM `shop`.`orders` AS `orders`
+  WHERE
+    CONVERT_TIMEZONE('UTC', 'America/New_York', CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ)) >= CAST('2024-03-01 00:00:00' AS TIMESTAMP_NTZ)
+    AND CONVERT_TIMEZONE('UTC', 'America/New_York', CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ)) < CAST('2024-03-31 00:00:00' AS TIMESTAMP_NTZ)
+  GROUP BY
+    CAST(DATE_TRUNC(
+      'WEEK',
+      CAST(CONVERT_TIMEZONE('UTC', 'America/New_York', CAST(`orders`.`placed_at` AS TIMESTAMP_NTZ)) AS DATE)
+    ) AS DATE)
+)
+SELECT
+  `orders__1`.`d0` AS `placed_at_week`,
+  `orders__1`.`m0` AS `revenue`
+FROM `orders__1` AS `orders__1`
+ORDER BY
+  `orders__1`.`d0` ASC NULLS LAST
+LIMIT 1001;
