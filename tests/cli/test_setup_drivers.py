@@ -281,7 +281,8 @@ def _typed(driver: str, secret: str, *, needed: bool) -> list[str]:
     asked = {question.word for question in questions_of(driver) if question.required and needed}
     if needed and not asked:  # One of several settings is needed, of which a path fits every driver.
         asked.add("path")
-    value = "postgresql://u:canary-pw@h/d".replace("postgresql", driver) if secret == "url" else "canary-in-clear"
+    scheme = "sc" if driver == "spark" else driver
+    value = f"{scheme}://u:canary-pw@h/d" if secret == "url" else "canary-in-clear"
     others = {
         word.name: "https://bi.example.com" if word.name == "url" else "x" for word in words if word.name in asked
     }

@@ -272,9 +272,7 @@ class TestSpark(WarehouseContract):
     def database(cls, spark_server: SparkServer) -> PreparedDatabase:
         names = {"Order Details": "order_details"}  # Spark's own catalog allows letters, digits and `_`.
         types = {"ratio": "DOUBLE", "moment": "TIMESTAMP_NTZ"}
-        spark_server.create_database(
-            "contract", *statements(quote=_backticks, types=types, keys=False, names=names)
-        )
+        spark_server.create_database("contract", *statements(quote=_backticks, types=types, keys=False, names=names))
         return PreparedDatabase(
             "spark",
             {"url": spark_server.url, "schemas": ["contract"]},

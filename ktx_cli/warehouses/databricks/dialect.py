@@ -19,7 +19,6 @@ class DatabricksDialect(SparkDialect):
     system = SystemCatalog(schemas=frozenset({"system"}))
 
     readable = Dialect.readable
-    is_statement_error = Dialect.is_statement_error
 
     def functions(self) -> frozenset[str]:
         """Return the functions of its own list alone: a name that only Spark has may be a function of the database."""

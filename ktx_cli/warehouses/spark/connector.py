@@ -7,10 +7,11 @@ that keep it from files and environment variables (see `session.SETTINGS`).
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Final
 from urllib.request import getproxies, proxy_bypass
 
@@ -78,21 +79,13 @@ class SparkConnector(cloud.CloudConnector):
 
     def _run(self, session: Session, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
         is_query = leading_keyword(sql)[0] in _QUERIES
-        columns: tuple[str, ...] = ()
-
-        def rows() -> Iterator[tuple[Any, ...]]:
-            nonlocal columns
-            for columns, batch in session.rows(enclosed(sql, max_rows + 1) if is_query else tagged(sql), parameters):
-                yield from batch
-
-        found = rows()
-        try:
-            kept, cut = base.capped(found, max_rows)
-        finally:
-            found.close()
+        with closing(session.rows(enclosed(sql, max_rows + 1) if is_query else tagged(sql), parameters)) as batches:
+            columns, first = next(batches, ((), []))
+            rest = (row for _, batch in batches for row in batch)
+            rows, cut = base.capped(itertools.chain(first, rest), max_rows)
         if not columns:
             raise read_only_error(self.where, "a statement that returns nothing is")
-        return QueryResult(columns, kept, cut)
+        return QueryResult(columns, rows, cut)
 
     @contextmanager
     def _time_limit(self, session: Session) -> Iterator[None]:
@@ -114,7 +107,7 @@ class SparkConnector(cloud.CloudConnector):
         watcher.start()
         try:
             yield
-        except (*self._client_errors(), cloud.ClientError):
+        except Exception:
             if session.broken:
                 raise self.unstopped() from None
             raise
@@ -134,7 +127,7 @@ class SparkConnector(cloud.CloudConnector):
         return not session.broken
 
     def _client_errors(self) -> tuple[type[Exception], ...]:
-        from grpc import RpcError
+        from grpc import RpcError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         # The last one: the channel is closed.

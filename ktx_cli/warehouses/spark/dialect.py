@@ -18,12 +18,6 @@ FILE_FORMATS: Final = frozenset(
 """The names before a path in FROM that Spark reads as a file format instead of a schema."""
 
 
-_STATEMENT_ERRORS: Final = (
-    "AMBIGUOUS_", "DATATYPE_MISMATCH", "MISSING_AGGREGATION", "MISSING_GROUP_BY", "PARSE_", "SCHEMA_NOT_FOUND",
-    "TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_", "WRONG_NUM_ARGS",
-)  # fmt: skip
-
-
 class SparkDialect(Dialect):
     """The SQL of Spark in ANSI mode, with UTC as the time zone of the session."""
 
@@ -68,12 +62,6 @@ class SparkDialect(Dialect):
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
         """Return the local time in a zone at a UTC timestamp."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
-
-
-    def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Return whether the error's condition indicates a mistake in the statement."""
-        condition = getattr(error, "getCondition", str)() or ""
-        return str(condition).startswith(_STATEMENT_ERRORS)
 
     def readable(self, value: str, native_type: str) -> str:
         """Return the SQL for a value; NULL for a date or time outside the years 1 to 9999."""

@@ -7,7 +7,7 @@ import importlib
 import itertools
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +18,6 @@ from ktx_cli.warehouses.base import ANY, FLAG, require_known
 from ktx_cli.warehouses.server import is_local, option_flag
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ktx_cli.warehouses.port import ConnectionSpec
 
 PORT: Final = 15002
@@ -102,6 +100,10 @@ def _bad_url(spec: ConnectionSpec) -> ConfigError:
     )
 
 
+Batch = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+"""The columns of a result, and some of its rows."""
+
+
 class UnreadableValueError(Exception):
     """Raised for a result with a type that the client cannot read, such as an interval of months."""
 
@@ -139,8 +141,8 @@ class Session:
         if catalog:
             self._spark.catalog.setCurrentCatalog(catalog)
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
-        """Yield the columns of a result without rows, and then with its rows, batch by batch as the server sends them.
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[Batch]:
+        """Yield the columns of a result, at first usually without rows, and its rows as the server sends them.
 
         A command is run as soon as the server has it, so a caller must have checked the statement.
         """
@@ -227,15 +229,15 @@ def _literal(value: Any) -> Any:
     return lit(value)
 
 
-def _values(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Return the rows of a batch as Python values: an instant is in UTC, a struct a dict, a map a dict."""
+def _values(table: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of a `pyarrow.Table` as Python values: an instant is in UTC, a struct a dict, a map a dict."""
     if not table.num_columns:
         return [()] * table.num_rows
     return list(zip(*(_column(table.column(place)) for place in range(table.num_columns)), strict=True))
 
 
-def _column(column: pa.ChunkedArray) -> list[Any]:
-    import pyarrow as pa
+def _column(column: Any) -> list[Any]:
+    import pyarrow as pa  # type: ignore[import-untyped]
 
     try:
         values = column.to_pylist(maps_as_pydicts="lossy")

@@ -261,7 +261,9 @@ def test_an_enum_lists_values_that_no_row_has(tmp_path: Path) -> None:
     assert found.complete
 
 
-@pytest.mark.table("dialect", ["postgres", "tsql", "snowflake", "bigquery", "databricks", "trino", "clickhouse", "spark"])
+@pytest.mark.table(
+    "dialect", ["postgres", "tsql", "snowflake", "bigquery", "databricks", "trino", "clickhouse", "spark"]
+)
 def test_statements_are_sql_of_their_dialect(dialect: str) -> None:
     import sqlglot
 

@@ -126,9 +126,7 @@ def test_every_engine_gives_the_same_rows(
 
 
 @pytest.mark.spark
-def test_spark_gives_the_same_rows(
-    rows_of_duckdb: dict[str, Any], spark_server: SparkServer, tmp_path: Path
-) -> None:
+def test_spark_gives_the_same_rows(rows_of_duckdb: dict[str, Any], spark_server: SparkServer, tmp_path: Path) -> None:
     with opened("spark", tmp_path, spark_server) as connector:
         found = {name: comparable(_asked("spark", name, connector)) for name in list(QUESTIONS)[::SPARK_EVERY]}
     assert {name: rows for name, rows in found.items() if rows != rows_of_duckdb[name]} == {}
