@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         table_path,
         value_list,
     )
+    from ktx_cli.warehouses.duckdb.loaded import LoadedTable, LoadedTables
     from ktx_cli.warehouses.files.connector import READERS
     from ktx_cli.warehouses.guard.check import (
         PARSER_FAULTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import anyio
@@ -380,3 +381,53 @@ def test_a_disabled_connection_is_not_offered_and_costs_the_server_nothing(compa
     error = company.call("sql_execution", {"sql": "SELECT 1", "connection": "other"}).error
     assert error is not None
     assert "connection `other` is disabled" in error["message"]
+
+
+FEDERATED = "_ktx_federated"
+NAMED = "tables:\n  {name}:\n    table: {name}\n    columns: [{columns}]\n"
+
+
+@pytest.fixture
+def federated(company: Company) -> Company:
+    """Return a company with a second database, scanned like the first."""
+    (company.folder / "ktx.yaml").write_text(CONFIG + "  crm: {driver: sqlite, path: crm.sqlite}\n")
+    with sqlite3.connect(company.folder / "crm.sqlite") as crm:
+        crm.executescript("CREATE TABLE contacts (id INTEGER, email TEXT); INSERT INTO contacts VALUES (1, 'x@y.z')")
+    crm.close()
+    known = {"shop": {"customers": ("id", "country", "email"), "staff": ("id", "region", "note")}, "crm": {}}
+    known["crm"]["contacts"] = ("id", "email")
+    for connection, tables in known.items():
+        for name, columns in tables.items():
+            listed = ", ".join(f"{{name: {column}, type: string}}" for column in columns)
+            company.write(f"semantic-layer/{connection}/_schema/{name}.yaml", NAMED.format(name=name, columns=listed))
+    return company
+
+
+def test_tables_of_two_databases(federated: Company) -> None:
+    sql = "SELECT c.country, count(*) AS n FROM shop.customers c JOIN crm.contacts k ON k.id = c.id GROUP BY ALL"
+    data = federated.call("sql_execution", {"connection": FEDERATED, "sql": sql}).data
+    assert (data["columns"], data["rows"], data["connection"]) == (["country", "n"], [["NO", 1]], FEDERATED)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT c.email FROM shop.customers c JOIN crm.contacts k ON k.id = c.id",
+        "SELECT * FROM shop.customers c JOIN crm.contacts k ON k.id = c.id",
+        "SELECT c FROM shop.customers c",
+        "SELECT count(*) FROM shop.customers c JOIN crm.contacts k USING (email)",
+        "SELECT count(*) FROM shop.customers c NATURAL JOIN crm.contacts k",
+        "SELECT k.id FROM crm.contacts k WHERE EXISTS (SELECT 1 FROM shop.customers c WHERE c.email = k.email)",
+        "SELECT count(*) FROM shop.staff",
+    ],
+)
+def test_nothing_hidden_is_read_for_another_database(sql: str, federated: Company) -> None:
+    error = federated.call("sql_execution", {"connection": FEDERATED, "sql": sql}).error
+    assert error is not None
+    assert error["code"] == "hidden" and ("hidden" in error["message"] or "row policies" in error["message"]), error
+
+
+def test_with_privacy_databases_are_not_joined(federated: Company) -> None:
+    asked = {"connection": FEDERATED, "sql": "SELECT count(*) FROM crm.contacts"}
+    error = federated.call("sql_execution", asked, privacy=True).error
+    assert error is not None and (error["code"], "--privacy" in error["message"]) == ("hidden", True)

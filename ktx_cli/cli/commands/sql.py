@@ -44,8 +44,12 @@ def sql(
     ktx parses the statement before it sends it, and refuses anything but a single query whose functions have no side
     effects. The session on the database is read-only as well.
 
+    `-c _ktx_federated` joins tables of several databases. Their names begin with the id of their connection, and the
+    dialect is DuckDB's.
+
     Examples:
         ktx sql "SELECT count(*) FROM shop.orders"
+        ktx sql -c _ktx_federated "SELECT * FROM shop.orders JOIN crm.customers USING (customer_id)"
         ktx sql --format csv "SELECT * FROM shop.regions"
         ktx sql --file monthly.sql --max-rows 50
     """

@@ -17,6 +17,7 @@ from ktx_cli.core import (
     listing,
     row_formats,
 )
+from ktx_cli.jobs.semantic.federation import FEDERATED, Check, check_nothing, run_federated
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.scan import has_points
 from ktx_cli.semantic import DEFAULT_BYTES, ConnectionGuard, json_rows, quoted
@@ -95,10 +96,12 @@ def run_sql(
     formats: bool = False,
     model: Model | None = None,
     effects: bool = True,
+    check: Check = check_nothing,
 ) -> SqlAnswer:
-    """Run one statement from a person or an agent on a connection, or on the only database.
+    """Run one statement from a person or an agent on a connection, on the only database, or on several (`FEDERATED`).
 
-    `model` is its semantic layer, if already loaded. `effects` allows values of open decisions in notes. Raises
+    `model` is its semantic layer, if already loaded. `effects` allows values of open decisions in notes. `check` may
+    refuse the statement that a statement on several databases needs on one of them. Raises
     `UsageError` for an unknown or ambiguous connection, the `query_policy` or `max_rows`, `StatementRefusedError`
     before the connection opens, `NotSupportedError`, `SecretError`, `ConfigError` and `SourceError`, the latter with
     the code `query` if the first row alone exceeds `max_bytes`.
@@ -106,20 +109,27 @@ def run_sql(
     if not 1 <= max_rows <= MOST_ROWS:
         raise UsageError(f"the row limit cannot be {max_rows:,}", hint=f"use a number from 1 to {MOST_ROWS:,}")
     chosen = connection or only_database(layout, config)
-    guard = ConnectionGuard.of(layout, config, chosen)
-    checked = guard.check(sql, max_rows=max_rows)
-    decisions = _decisions_of(layout, config, chosen, sql, model, values=effects)
-    with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
-        if dialect_named(guard.dialect).has_several_servers:
-            checked = connector.checked(sql, max_rows=max_rows)
-        found = connector.send(checked, max_rows=max_rows)
+    decisions = None
+    if chosen == FEDERATED:
+        dialect = "duckdb"
+        checked, found = run_federated(
+            layout, config, sql, environ=environ, max_rows=max_rows, opener=opener, check=check
+        )
+    else:
+        guard = ConnectionGuard.of(layout, config, chosen)
+        dialect, checked = guard.dialect, guard.check(sql, max_rows=max_rows)
+        decisions = _decisions_of(layout, config, chosen, sql, model, values=effects)
+        with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
+            if dialect_named(dialect).has_several_servers:
+                checked = connector.checked(sql, max_rows=max_rows)
+            found = connector.send(checked, max_rows=max_rows)
     rows, too_large = json_rows(found.rows, max_bytes)
     if not rows and (too_large or found.truncated):
         raise _too_large(found, max_bytes)
     by_bytes = too_large or (found.truncated and len(found.rows) < max_rows)
     cut: Literal["rows", "bytes"] | None = "bytes" if by_bytes else "rows" if found.truncated else None
     styles = row_formats(found.columns, found.rows) if formats else ()
-    answer = SqlAnswer(chosen, guard.dialect, checked.sql, found.columns, rows, cut, checked.explains, styles)
+    answer = SqlAnswer(chosen, dialect, checked.sql, found.columns, rows, cut, checked.explains, styles)
     if decisions is None:
         return answer
     return replace(answer, notes=tuple(decisions.notes(values=effects)), open=tuple(decisions.to_json(values=effects)))
@@ -273,5 +283,5 @@ def only_database(layout: Layout, config: KtxConfig) -> str:
         from ktx_cli.jobs.setup.request import how_to_connect
 
         raise UsageError("ktx.yaml has no database connection", hint=how_to_connect(layout.root))
-    hint = f"choose one: {listing(f'-c {each}' for each in known)}"
+    hint = f"choose one: {listing(f'-c {each}' for each in known)}; or join their tables with -c {FEDERATED}"
     raise UsageError(f"there are {len(known)} databases: {listing(known)}", hint=hint)

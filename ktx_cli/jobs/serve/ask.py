@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
+from ktx_cli.jobs.semantic.federation import FEDERATED
 from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.semantic.sql import PipelineAnswer, SqlAnswer, only_database, prepare_pipeline, run_pipeline, run_sql
@@ -123,6 +124,9 @@ def run_served(
     model = project.load_layer(project.layout, config, chosen) if chosen in config.databases() else None
     _require_open(project, model, sql)
     if privacy:
+        if chosen == FEDERATED:
+            message = "a server that was started with --privacy cannot join the tables of several databases"
+            raise KtxError(message, hint="query each connection for counts", code="hidden")
         _require_no_made_rows(sql, model)
 
     def ask() -> SqlAnswer:
@@ -139,6 +143,9 @@ def run_served(
                 opener=watch.opener(project.pool.open),
                 model=model,
                 effects=not privacy,
+                check=lambda member, part: _require_open(
+                    project, project.load_layer(project.layout, config, member), part
+                ),
             )
 
     asked = ("sql_execution", sql, chosen, max_rows)

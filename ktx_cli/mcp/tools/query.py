@@ -263,7 +263,9 @@ class RunSql(Input):
     """The statement to run."""
 
     sql: str = Field(min_length=1, max_length=50_000, description="One SELECT in the dialect of the connection.")
-    connection: Connection | None = Field(None, description="The database; required if there are several.")
+    connection: Connection | None = Field(
+        None, description="The database; required if there are several. _ktx_federated joins tables of several by id."
+    )
     max_rows: int = Field(DEFAULT_ROWS, ge=1, le=MOST_SQL_ROWS, description="Maximum number of rows to read.")
     include_sql: bool = Field(False, description="Also return the statement that was run.")
     offset: Offset = 0

@@ -1,0 +1,80 @@
+"""Tables in memory: the types that DuckDB gets for the values that drivers return."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import SourceError
+from ktx_cli.warehouses.duckdb.loaded import LoadedTable, LoadedTables
+from ktx_cli.warehouses.port import ConnectionSpec, SemanticType
+
+SPEC = ConnectionSpec("x", "duckdb")
+
+
+def table(*values: Any, declared: SemanticType = SemanticType.STRING, name: str = "t") -> LoadedTable:
+    return LoadedTable("a-b", "main", name, (("v", declared),), [(value,) for value in values])
+
+
+def asked(loaded: LoadedTable, sql: str = 'SELECT typeof(v), v FROM "a-b".main.t') -> Any:
+    with closing(LoadedTables(SPEC, [loaded])) as session:
+        return session.query(sql).rows
+
+
+@pytest.mark.table(
+    ("values", "kind", "found"),
+    [
+        ((1, None, 2), "BIGINT", (1, None, 2)),
+        ((1, 2**80), "HUGEINT", (1, 2**80)),
+        ((True, False), "BOOLEAN", (True, False)),
+        ((1, 2.5), "DOUBLE", (1.0, 2.5)),
+        ((Decimal("1.50"), 2), "DECIMAL(38,2)", (Decimal("1.50"), Decimal("2.00"))),
+        ((Decimal("1e3"), Decimal("0.125")), "DECIMAL(38,3)", (Decimal("1000.000"), Decimal("0.125"))),
+        ((Decimal("1" * 38), Decimal("0.1")), "DOUBLE", (float("1" * 38), 0.1)),
+        ((Decimal("NaN"), Decimal("1")), "DOUBLE", None),
+        (("it's", "ü\n"), "VARCHAR", ("it's", "ü\n")),
+        ((b"\x00\xff", memoryview(b"a")), "BLOB", (b"\x00\xff", b"a")),
+        ((date(2024, 1, 2),), "DATE", (date(2024, 1, 2),)),
+        ((date(2024, 1, 2), datetime(2024, 1, 2, 3)), "TIMESTAMP", (datetime(2024, 1, 2), datetime(2024, 1, 2, 3))),
+        ((datetime(2024, 1, 2, 3, tzinfo=UTC),), "TIMESTAMP WITH TIME ZONE", (datetime(2024, 1, 2, 3, tzinfo=UTC),)),
+        ((time(1, 2, 3),), "TIME", (time(1, 2, 3),)),
+        ((timedelta(days=1, seconds=1),), "INTERVAL", (timedelta(days=1, seconds=1),)),
+        ((uuid.UUID(int=1),), "UUID", (uuid.UUID(int=1),)),
+        (([1, "a"], {"k": None}), "JSON", ('[1, "a"]', '{"k": null}')),
+    ],
+)
+def test_types(values: tuple[Any, ...], kind: str, found: tuple[Any, ...] | None) -> None:
+    rows = asked(table(*values))
+    assert {row[0] for row in rows} == {kind}
+    assert found is None or tuple(row[1] for row in rows) == found
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [(SemanticType.NUMBER, "DOUBLE"), (SemanticType.TIME, "TIMESTAMP"), (SemanticType.STRING, "VARCHAR")],
+)
+def test_a_column_without_values_has_its_declared_type(declared: SemanticType, kind: str) -> None:
+    assert asked(table(None, declared=declared)) == ((kind, None),)
+
+
+def test_values_of_several_types_are_refused() -> None:
+    with pytest.raises(SourceError, match=r"the column `v` of `a-b.t` has values of several types"):
+        asked(table(1, "a"))
+
+
+def test_many_rows_arrive_once_and_in_order() -> None:
+    rows = asked(table(*range(50_001)), 'SELECT count(*), sum(v), min(v), max(v) FROM "a-b".main.t')
+    assert rows == ((50_001, 50_001 * 25_000, 0, 50_000),)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM read_text('/etc/hostname')", "ATTACH 'x.duckdb'", "CREATE TABLE x (a int)"]
+)
+def test_nothing_else_can_be_reached(sql: str) -> None:
+    with pytest.raises(SourceError):
+        asked(table(1), sql)
