@@ -297,7 +297,8 @@ def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> st
         name for source in model.sources.values() for name in (source.name, *(source.table or ()), *source.columns)
     ]
     reason = refused_text(error, sql, model.dialect, list(names), session.privacy)
-    return f"The statement failed.\n\n{wrapped(reason, 'the database')}"
+    what = "statement" if sql else "pipeline"
+    return f"The {what} failed.\n\n{wrapped(reason, 'the database')}"
 
 
 TOOLS: Final = (sql_execution, mongo_query)
@@ -420,7 +421,8 @@ def _reason(name: str, values: Sequence[Any], privacy: Privacy) -> str:
         return f"scan.privacy is {privacy}: row values stay on this machine; ask for counts"
     for key, leaves in _leaves(name, values).items():
         present = [value for value in leaves if value is not None]
-        found = refusal("", key, _kind(present), _hashable(present))
+        # MongoDB's `_id` is what a pipeline groups by, so its name tells nothing.
+        found = refusal("", "" if key == "_id" else key, _kind(present), _hashable(present))
         if found is not None and found.personal:
             return f"it looks like personal data: {found}"
     return ""

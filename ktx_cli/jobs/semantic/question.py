@@ -216,7 +216,7 @@ def _rejection_explained(connection: str, asked: CompiledQuery) -> Iterator[None
         if error.code == "query" and names_are_missing(error):
             diff = Command("diff", connection)
             error.hint = Hint("run `{}` to see what changed in the database since the last scan", diff)
-        elif error.code == "query":
+        elif error.code == "query" and "limit" not in error.details:
             error.hint = Hint("run `{}` to see the generated SQL", Command("sl", "explain"))
         raise
 

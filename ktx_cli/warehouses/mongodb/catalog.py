@@ -104,17 +104,16 @@ class MongoCatalog:
         """Return a table with its declared keys, comments and allowed values."""
         rules = _rules(table.collection) if not table.shape.array else {}
         columns = tuple(_with_rules(each, rules.get(each.path, {})) for each in table.shape.fields)
+        is_view = table.collection.kind == "view"
+        kind = port.TableKind.VIEW if is_view else port.TableKind.TABLE
         if table.shape.array:
-            return port.Table(
-                table.ref,
-                port.TableKind.TABLE,
-                columns,
-                comment=f"The documents in the array `{'.'.join(table.shape.array)}` of `{table.collection.ref}`.",
-                primary_key=(PARENT_ID, INDEX),
-                foreign_keys=(port.ForeignKey((PARENT_ID,), table.collection.ref, ("_id",)),),
-            )
-        if table.collection.kind == "view":
-            return port.Table(table.ref, port.TableKind.VIEW, columns)
+            comment = f"The documents in the array `{'.'.join(table.shape.array)}` of `{table.collection.ref}`."
+            if table.collection.kind != "collection":  # the `_id` of its documents need not be unique
+                return port.Table(table.ref, kind, columns, comment)
+            parent = port.ForeignKey((PARENT_ID,), table.collection.ref, ("_id",))
+            return port.Table(table.ref, kind, columns, comment, (PARENT_ID, INDEX), (parent,))
+        if is_view:
+            return port.Table(table.ref, kind, columns)
         names = {each.name for each in table.shape.fields}
         keys, indexes = self._indexes(table, names)
         return port.Table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,21 +13,14 @@ from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.mongodb.catalog import MongoCatalog, MongoTable, child_ref, decoded, sampled
 from ktx_cli.warehouses.mongodb.client import Collection, MongoServer, nodes_of
-from ktx_cli.warehouses.mongodb.documents import (
-    CHILD,
-    NUMBERS,
-    Field,
-    MixedError,
-    TableShape,
-    converter,
-    number_kind,
-    number_type,
-    number_value,
-    plain_value,
-)
+from ktx_cli.warehouses.mongodb.documents import CHILD, Field, MixedError, TableShape, plain_value
 from ktx_cli.warehouses.mongodb.pipeline import check_pipeline
 from ktx_cli.warehouses.mongodb.statements import Reading, names_row_number, readings
+from ktx_cli.warehouses.mongodb.writer import TableWriter
 from ktx_cli.warehouses.worker.session import Session
+
+FEW_DOCUMENTS: Final = 20_000
+"""The number of documents that a statement with a LIMIT or a sample may read of a collection of any size."""
 
 REUSE_SECONDS: Final = 60.0
 """How long a copy of a collection answers further statements of the same connection."""
@@ -37,20 +29,6 @@ SAMPLE_DOCUMENTS: Final = 1000
 MOST_DOCUMENTS: Final = 250_000
 MOST_MEGABYTES: Final = 256
 """The defaults of the settings `sample_documents`, `max_documents` and `max_megabytes`."""
-
-_BATCH_ROWS: Final = 20_000
-_BATCH_BYTES: Final = 4 * 1024 * 1024
-_SAME: Final = "{}"
-_CASTS: Final[Mapping[str, tuple[str, str]]] = {
-    "BIGINT": ("BIGINT", _SAME),
-    "DOUBLE": ("DOUBLE", _SAME),
-    "BOOLEAN": ("BOOLEAN", _SAME),
-    "VARCHAR": ("VARCHAR", _SAME),
-    "JSON": ("VARCHAR", "{}::JSON"),
-    "BLOB": ("VARCHAR", "system.main.from_base64({})"),
-    "TIMESTAMP": ("BIGINT", "system.main.make_timestamp({})"),
-}
-"""The type of a column's values in the JSON text that DuckDB receives, and the expression that converts them."""
 
 _WRITING: Final = frozenset({"insert", "update", "remove", "createCollection", "dropCollection", "dropDatabase"})
 
@@ -93,10 +71,12 @@ class MongoConnector(DuckDbSession):
         self.most_documents = int(options.get("max_documents") or MOST_DOCUMENTS)
         self.most_bytes = int(options.get("max_megabytes") or MOST_MEGABYTES) * 1024 * 1024
         self._databases = options.get("databases")
+        self.scope = self._scoped(port.scope_from_options(options))
         self._lock = threading.RLock()
         self._catalog: Catalog | None = None
         self._copies: dict[port.TableRef, Copy] = {}
         self._wanted: list[Reading] = []
+        self._cut = False
         self.deadline = 0.0
         self.server = MongoServer(spec, self)
         self.server.open()
@@ -146,12 +126,14 @@ class MongoConnector(DuckDbSession):
             for each in wanted:
                 if each.mode == "count" and not self._table(each.ref).shape.array:
                     return port.QueryResult((each.label,), ((self.server.count(each.ref),),))
-            self._wanted = [replace(each, mode="all") if each.mode == "count" else each for each in wanted]
+            self._cut = False
+            self._wanted = [self._answerable(each) for each in wanted]
             try:
                 with self._translating(sql):
                     self._opened_session().prepare()
                     self._copy_wanted()
-                return super().query(sql, parameters, max_rows=max_rows)
+                found = super().query(sql, parameters, max_rows=max_rows)
+                return replace(found, truncated=True) if self._cut else found
             finally:
                 self._forget([each.ref for each in self._wanted if each.mode != "all"])
                 self._wanted = []
@@ -160,14 +142,11 @@ class MongoConnector(DuckDbSession):
         self, ref: port.TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000
     ) -> port.QueryResult:
         """See `port.Aggregating`."""
-        ref = port.TableRef(ref.schema or self._home(), ref.name)
         checked = check_pipeline(pipeline, self.id)
-        catalog = self._current()
-        missing = [name for name in (ref.name, *checked.collections) if self._find(catalog, ref.schema, name) is None]
-        if missing:
-            message = f"there is no collection `{missing[0]}` in the database `{ref.schema}`"
-            hint = Hint("update the list of collections with {}", Command("scan", self.id))
-            raise self.failure(message, hint=hint, code="query")
+        with self._lock:
+            ref = self._collection(ref)
+            for name in checked.collections:
+                self._collection(port.TableRef(ref.schema, name))
         columns: dict[str, None] = {}
         documents: list[dict[str, Any]] = []
         left, cut = base.MAX_RESULT_BYTES, False
@@ -186,6 +165,11 @@ class MongoConnector(DuckDbSession):
                 columns |= dict.fromkeys(documents[-1])
         rows = tuple(tuple(each.get(name) for name in columns) for each in documents)
         return port.QueryResult(tuple(columns), rows, cut)
+
+    def _answerable(self, reading: Reading) -> Reading:
+        """Return a reading of all documents instead of a count of other rows, or of many rows."""
+        many = reading.rows > max(FEW_DOCUMENTS, self.most_documents)
+        return replace(reading, mode="all") if reading.mode == "count" or many else reading
 
     def interrupt(self) -> None:
         """See `Interruptible`."""
@@ -225,8 +209,16 @@ class MongoConnector(DuckDbSession):
         catalog = self._current()
         return catalog.reader.tables(tuple(catalog.collections.values()))
 
-    def _find(self, catalog: Catalog, schema: str | None, name: str) -> Collection | None:
-        return catalog.collections.get(port.TableRef(schema, name))
+    def _collection(self, ref: port.TableRef) -> port.TableRef:
+        """Return an existing collection in scope; `name` may include its database. Raises `SourceError` for others."""
+        known = self._current().collections
+        found = port.TableRef(ref.schema or self._home(), ref.name)
+        if found not in known and ref.schema is None:
+            found = next((each for each in known if str(each) == ref.name), found)
+        if found not in known or found not in port.select(known, self.scope).refs:
+            message = f"the collection `{found}` does not exist, or this connection does not include it"
+            raise self.failure(message, hint=Hint("see {}", Command("connection", "test", self.id)), code="query")
+        return found
 
     def _resolve(self, schema: str, name: str) -> port.TableRef | None:
         """Return the table of a name in SQL, which is not case-sensitive; collections come before child tables."""
@@ -301,7 +293,7 @@ class MongoConnector(DuckDbSession):
     def _copy(self, session: Session, table: MongoTable, shape: TableShape, reading: Reading, room: int) -> int:
         """Read documents into a table of DuckDB, and return their size."""
         moment, size = monotonic(), 0
-        target = TableWriter(self, session, table.ref, shape)
+        target = TableWriter(session, self.deadline, table.ref, shape)
         target.create()
         for length, document in self._counted(table, shape, reading, room):
             size += length
@@ -309,8 +301,10 @@ class MongoConnector(DuckDbSession):
                 target.add(document)
             except MixedError as error:
                 raise self._mixed(table, target.last, error) from None
-            if target.rows >= _BATCH_ROWS or target.bytes >= _BATCH_BYTES:
+            if target.is_full:
                 target.flush()
+            if reading.mode == "first" and target.written + target.rows >= reading.rows:
+                break
         target.flush()
         target.expose(self._home())
         names = frozenset(each.name.casefold() for each in shape.fields)
@@ -324,8 +318,12 @@ class MongoConnector(DuckDbSession):
         size = 0
         for number, (length, document) in enumerate(self._documents(table, shape, reading)):
             size += length
-            if size > room or number >= self.most_documents:
-                raise self._too_large(table, number, by_bytes=size > room)
+            if reading.mode != "all":
+                self._cut = self._cut or size > room
+                if size > room:
+                    return
+            elif size > room or number >= self.most_documents:
+                raise self._too_large(table, None, by_bytes=size > room)
             if document is None:
                 message = f"`{table.collection.ref}` contains a document that is not valid BSON"
                 raise self.failure(
@@ -340,11 +338,10 @@ class MongoConnector(DuckDbSession):
         if reading.mode == "structure":
             return
         if reading.mode == "sample":
-            wanted = min(reading.rows, self.most_documents)
             yield from sampled(
                 self.server,
                 table.collection,
-                wanted,
+                reading.rows,
                 seed=reading.seed,
                 projection={**projection, "_id": 1},
                 until=self.deadline,
@@ -352,7 +349,7 @@ class MongoConnector(DuckDbSession):
             return
         limit = 0
         if reading.mode == "first":
-            limit = min(max(1, reading.rows), self.most_documents)
+            limit = 0 if shape.array else max(1, reading.rows)  # a document may have any number of rows
         elif table.collection.kind == "collection":
             known = self.server.estimate(ref)
             if known > self.most_documents:
@@ -360,16 +357,17 @@ class MongoConnector(DuckDbSession):
         for raw in self.server.find(ref, projection=projection, limit=limit, until=self.deadline):
             yield len(raw.raw), decoded(raw)
 
-    def _too_large(self, table: MongoTable, count: int, *, by_bytes: bool = False) -> SourceError:
+    def _too_large(self, table: MongoTable, count: int | None, *, by_bytes: bool = False) -> SourceError:
         key = "max_megabytes" if by_bytes else "max_documents"
         limit = f"{self.most_bytes // 1024**2:,} MiB" if by_bytes else f"{self.most_documents:,} documents"
-        has = "more" if by_bytes else f"about {count:,}"
+        known = "" if count is None else f" (about {count:,})"
         hint = Hint(
             "let MongoDB compute the answer with {} (for agents, the tool `mongo_query`), or raise {}",
             Command("mongo-query", table.collection.ref.name, "PIPELINE", "-c", self.id),
             SettingPath(f"connections.{self.id}.{key}"),
         )
-        message = f"the statement needs every document of `{table.collection.ref}`, which has {has}: SQL reads {limit}"
+        what = f"`{table.collection.ref}`{known}"
+        message = f"the statement needs every document of {what}, and SQL reads at most {limit}"
         found = self.failure(message, hint=hint, code="query")
         found.details["limit"] = key
         return found
@@ -387,102 +385,9 @@ class MongoConnector(DuckDbSession):
             Command("scan", self.id),
             Command("mongo-query", table.collection.ref.name, "PIPELINE", "-c", self.id),
         )
-        return self.failure(message, hint=hint, code="query")
-
-
-@dataclass(slots=True)
-class TableWriter:
-    """Writes documents to a table of DuckDB in batches, as JSON text in a parameter.
-
-    `last`: the column of the last value. Numbers get the type that all values need; all other types are the sample's.
-    """
-
-    connector: MongoConnector
-    session: Session
-    ref: port.TableRef
-    shape: TableShape
-    rows: int = 0
-    bytes: int = 0
-    last: Field | None = None
-    _values: list[list[Any]] = field(default_factory=list)
-    _types: list[str] = field(default_factory=list)
-    _kinds: list[set[str]] = field(default_factory=list)
-    _scales: list[int] = field(default_factory=list)
-    _converters: list[Any] = field(default_factory=list)
-
-    def create(self) -> None:
-        """Create the empty table."""
-        fields = self.shape.fields
-        self._types = [each.native_type for each in fields]
-        self._kinds = [set(each.kinds) for each in fields]
-        self._scales = [each.scale for each in fields]
-        self._converters = [None if self._is_number(each) else converter(each) for each in fields]
-        self._values = [[] for _ in fields]
-        columns = ", ".join(f"{DIALECT.quote(each.name)} {each.native_type}" for each in fields)
-        if self.ref.schema is not None:
-            self._execute(f"CREATE SCHEMA IF NOT EXISTS {DIALECT.quote(self.ref.schema)}")
-        self._execute(f"CREATE OR REPLACE TABLE {DIALECT.path(self.ref)} ({columns})")
-
-    def expose(self, home: str) -> None:
-        """Let statements name a table of the database `home` without it."""
-        name = DIALECT.quote(self.ref.name)
-        if self.ref.schema == home and home.casefold() != "main":
-            self._execute(f"CREATE OR REPLACE VIEW main.{name} AS SELECT * FROM {DIALECT.path(self.ref)}")
-
-    def add(self, document: Mapping[str, Any]) -> None:
-        """Add the rows of a document to the batch. Raises `MixedError`."""
-        self.last = None
-        for row in self.shape.rows(document):
-            for place, value in enumerate(row):
-                self.last = self.shape.fields[place]
-                convert = self._converters[place]
-                if convert is not None:
-                    value = convert(value)
-                    self.bytes += len(value) if isinstance(value, str) else 8
-                elif value is not None:
-                    kind, scale = number_kind(value)
-                    if kind not in NUMBERS:
-                        raise MixedError(kind)
-                    self._kinds[place].add(kind)
-                    self._scales[place] = max(self._scales[place], scale)
-                self._values[place].append(value)
-            self.rows += 1
-            self.last = None
-
-    def flush(self) -> None:
-        """Write the batch."""
-        if not self.rows:
-            return
-        parts: list[str] = []
-        kinds: dict[str, list[str]] = {}
-        content: dict[str, list[Any]] = {}
-        for place, each in enumerate(self.shape.fields):
-            values = self._values[place]
-            if self._is_number(each):
-                self._widen(place, each)
-                values = [number_value(value, self._types[place]) for value in values]
-            sent, cast = _CASTS.get(self._types[place], ("VARCHAR", f"{{}}::{self._types[place]}"))
-            kinds[f"c{place}"], content[f"c{place}"] = [sent], values
-            parts.append(cast.format(f"c{place}"))
-        # The lists are unnested side by side; a cast around `unnest` would be applied to the list.
-        lists = ", ".join(f"unnest(j.c{place}) AS c{place}" for place in range(len(parts)))
-        rows = f"SELECT {lists} FROM (SELECT from_json(?::VARCHAR, '{json.dumps(kinds)}') AS j)"
-        statement = f"INSERT INTO {DIALECT.path(self.ref)} SELECT {', '.join(parts)} FROM ({rows})"
-        self._execute(statement, json.dumps(content))
-        self._values, self.rows, self.bytes = [[] for _ in self.shape.fields], 0, 0
-
-    def _widen(self, place: int, each: Field) -> None:
-        wanted = number_type(self._kinds[place], self._scales[place])
-        if wanted != self._types[place]:
-            column = DIALECT.quote(each.name)
-            self._execute(f"ALTER TABLE {DIALECT.path(self.ref)} ALTER COLUMN {column} SET DATA TYPE {wanted}")
-            self._types[place] = wanted
-
-    def _is_number(self, each: Field) -> bool:
-        return bool(each.kinds) and each.kinds <= NUMBERS
-
-    def _execute(self, sql: str, *parameters: str) -> None:
-        self.session.execute(sql, parameters, seconds=max(0.0, self.connector.deadline - monotonic()))
+        found = self.failure(message, hint=hint, code="query")
+        found.details["limit"] = "sample_documents"
+        return found
 
 
 def _facts(rights: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -150,7 +150,8 @@ class Field:
     def column(self) -> Column:
         """Return the column, with a comment that names mixed types."""
         comment = f"Values have different BSON types: {', '.join(sorted(self.kinds))}." if self.is_mixed else None
-        return Column(self.name, self.native_type, self.type, nullable=self.path != ("_id",), comment=comment)
+        nullable = not (self.generated or self.path == ("_id",))
+        return Column(self.name, self.native_type, self.type, nullable=nullable, comment=comment)
 
 
 @dataclass(frozen=True, slots=True)

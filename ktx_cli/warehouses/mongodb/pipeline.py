@@ -73,6 +73,9 @@ _WHOLE_STAGES: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$unwind
 }
 """The stages after which a document may still have every field."""
 
+_NEVER: Final = frozenset({"$out", "$merge", "$where", "$function", "$accumulator", "$currentOp", "$collStats"})
+"""Names that are no misspellings of allowed ones."""
+
 _VALUES: Final = frozenset(
     {"str", "bool", "int", "float", "NoneType", "ObjectId", "datetime", "DatetimeMS", "Decimal128", "Int64"}
     | {"Regex", "Pattern", "Binary", "bytes", "UUID", "Timestamp", "MinKey", "MaxKey"}
@@ -279,7 +282,7 @@ class _Check:
 
     def _unknown(self, name: Any, what: str, allowed: frozenset[str] | set[str]) -> PipelineRefusedError:
         shown = str(name)[:60]
-        near = did_you_mean(shown, allowed)
+        near = None if shown in _NEVER else did_you_mean(shown, allowed)
         most = 30 if what == "operator" else len(allowed)
         hint = f"did you mean `{near}`?" if near else f"allowed: {listing(sorted(allowed), most)}"
         return refused(self.connection, f"the {what} `{shown}` is not allowed", hint)
@@ -348,7 +351,7 @@ def _shown(pipeline: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
         if _names_whole(spec):
             return None
         if name == "$lookup":
-            named |= _paths({key: spec.get(key) for key in ("let",)})
+            named |= _paths(spec.get("let") or {})
             named |= {spec["localField"]} if isinstance(spec.get("localField"), str) else set()
             continue
         if name == "$unionWith":

@@ -119,7 +119,7 @@ def _partial(tree: Any, ref: TableRef, columns: frozenset[str] | None) -> Readin
     aggregates = list(tree.find_all(exp.AggFunc))
     limit = _number(tree.args.get("limit"))
     sample = tables[0].args.get("sample") or tree.args.get("sample")
-    if len(tree.selects) == 1 and len(aggregates) == 1 and not sample and not tree.args.get("limit"):
+    if len(tree.selects) == 1 and len(aggregates) == 1 and not sample and (limit or not tree.args.get("limit")):
         (selected,) = tree.selects
         inner = selected.unalias()
         if isinstance(inner, exp.Count) and isinstance(inner.this, exp.Star) and not inner.expressions:
