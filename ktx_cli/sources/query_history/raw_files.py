@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from ktx_cli.sources.query_history.templates import Template, TemplateRules, Tem
 CLAUSES: Final = ("select", "where", "groupBy", "join")
 MAX_STATEMENTS: Final = 5
 MAX_VALUES: Final = 20
+MAX_PROGRAMS: Final = 10
 MAX_STATEMENT: Final = 8_000
 """The maximum length of a statement listed as an example of a table's use."""
 
@@ -44,6 +46,7 @@ def stage(history: History, rules: TemplateRules, connection: str, now: datetime
     shards, omitted = pattern_files([_pattern(each, now) for each in templates if _is_pattern(each, rules.scope)])
     manifest = _manifest(history, rules, connection, omitted)
     warnings = [*history.warnings, *_warnings(history, gathered, omitted, connection)]
+    warnings += _programs(history, rules, connection)
     if not uses:
         warnings.append(_nothing(gathered, connection))
     return Staged({**files, **shards, MANIFEST: rendered(manifest)}, tuple(warnings))
@@ -244,6 +247,37 @@ def _warnings(
     if omitted:
         what = f"{where}: {plural(len(omitted), 'pattern')} too large for a file: {listing(omitted)}"
         yield ResultWarning("query_history_too_large", what, patterns=list(omitted))
+
+
+_SERVICE = re.compile(
+    r"(?:^|[_.@-])(?:svc|service|etl|elt|dbt|airflow|dagster|prefect|fivetran|airbyte|stitch|looker|metabase|tableau|"
+    r"superset|powerbi|loader|batch|cron|bot|sync|pipeline)(?:[_.@0-9-]|$)|\.gserviceaccount\.com$",
+    re.IGNORECASE,
+)
+"""Names of users that are probably programs."""
+
+
+def _programs(history: History, rules: TemplateRules, connection: str) -> Iterator[ResultWarning]:
+    """Suggest patterns for users that are probably programs, unless some are configured."""
+    accounts = rules.settings.filters.service_accounts
+    if accounts.patterns or accounts.mode == "include":
+        return
+    runs: Counter[str] = Counter()
+    for each in history:
+        name = str(each.user or "")
+        if _SERVICE.search(name):
+            runs[name] += each.executions
+    names = sorted(runs, key=lambda name: (-runs[name], name))[:MAX_PROGRAMS]
+    if names:
+        patterns = json.dumps([f"^{re.escape(name)}$" for name in names])
+        key = f"connections.{connection}.context.queryHistory.filters.serviceAccounts.patterns"
+        what = f"query history of `{connection}`: some users are probably programs: {listing(names)}"
+        yield ResultWarning(
+            "query_history_programs",
+            what,
+            hint=Hint("to leave out queries that only they run: {}", Command("config", "set", key, patterns)),
+            users=names,
+        )
 
 
 def _nothing(gathered: TemplateSet, connection: str) -> ResultWarning:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -373,3 +375,29 @@ def test_a_new_pattern_changes_one_file(seen: Make, staged: Make) -> None:
 def test_patterns_of_the_same_tables_stand_together(seen: Make, staged: Make) -> None:
     found = staged([seen(f"SELECT o.total AS t{n}, c.name FROM orders o, customers c") for n in range(20)])
     assert len([path for path in found.files if path.startswith("patterns/")]) == 1
+
+
+@pytest.mark.table(
+    ("users", "settings", "named"),
+    [
+        (
+            ["ann", "etl_loader", "svc-dbt", "x@acme.iam.gserviceaccount.com"],
+            {},
+            ["etl_loader", "svc-dbt", "x@acme.iam.gserviceaccount.com"],
+        ),
+        (["bo", "abbot", "serviceman", "dbtina", None], {}, []),
+        (["looker"], {"patterns": ["^etl_"]}, []),
+        (["looker"], {"mode": "include"}, []),
+        ([f"svc_{number:02}" for number in range(20)], {}, [f"svc_{number:02}" for number in range(10)]),
+    ],
+)
+def test_users_that_are_probably_programs_are_suggested(
+    users: list[str | None], settings: dict[str, Any], named: list[str], seen: Make, staged: Make
+) -> None:
+    found = staged([seen(PAID, 30, user) for user in users], filters={"serviceAccounts": settings})
+    suggested = [each for each in found.warnings if each.code == "query_history_programs"]
+    assert [name for each in suggested for name in each.details["users"]] == named
+    for each in suggested:
+        patterns = json.loads(shlex.split(str(each.hint).partition("run: ")[2])[-1])
+        assert all(any(re.search(pattern, name) for pattern in patterns) for name in named)
+        assert not any(re.search(pattern, f"{name}x") for pattern in patterns for name in named)
