@@ -97,3 +97,11 @@ def test_every_argument_it_is_mapped_to_exists() -> None:
 def test_it_names_every_driver_that_only_the_other_program_has() -> None:
     section = PAGE.split("## Disabled connections", 1)[1].split("\n## ", 1)[0]
     assert set(FOREIGN_DRIVERS) <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_a_feature_that_is_missing_has_a_reason() -> None:
+    rows = table("Features")
+    assert len(rows) >= 20
+    for feature, here in rows:
+        lacks = re.search(r"\bnot here\b|\bno effect\b|\bdownloads no\b|\bnot hosted\b", here)
+        assert not lacks or re.search(r"\bbecause\b|as in the TypeScript", here), feature
