@@ -535,7 +535,9 @@ def _typed(choice: TypedDecision) -> Typed:
 
 
 SCANNED: Final = "scan"
-DECLARING: Final = frozenset({"datahub", "dbt", "lookml", "metabase", "odcs", "openmetadata", "powerbi", "tableau"})
+DECLARING: Final = frozenset(
+    {"datahub", "dbt", "lookml", "metabase", "odcs", "openmetadata", "powerbi", "sigma", "tableau"}
+)
 """The sources of evidence that declare joins. The evidence names them."""
 
 RECORDED: Final = "record"

@@ -38,7 +38,7 @@ SKILLS = {
     "ingest_triage", "wiki_capture", "sl_capture", "sl", "dbt_ingest", "metricflow_ingest", "lookml_ingest",
     "looker_ingest", "metabase_ingest", "notion_synthesize", "historic_sql_table_digest", "historic_sql_patterns",
     "documents_ingest", "memory_capture", "powerbi_ingest", "tableau_ingest", "odcs_ingest", "jira_ingest",
-    "datahub_ingest", "openmetadata_ingest",
+    "datahub_ingest", "openmetadata_ingest", "sigma_ingest",
 }  # fmt: skip
 UNIT_TOOLS = (*BY_STAGE["unit"], evidence_tool(EVIDENCE))
 STAGE_TOOLS = {**BY_STAGE, "unit": UNIT_TOOLS}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ktx_cli.core.text import file_stem
 from tests.cli.source_row import GitRow, LocalRow, Row, WebRow, World
 from tests.sources import catalog_exports as catalogs
+from tests.sources import scripted_sigma as sigma
 from tests.sources import tableau_files as tableau
 from tests.sources.looker import scripted as looker
 from tests.sources.metabase import scripted as metabase
@@ -374,6 +375,47 @@ class OpenMetadata(Datahub):
         return catalogs.export(orders, *terms)
 
 
+class Sigma(WebRow):
+    name, kind = "sigma", "sigma"
+    files, units, fetched, projects = 5, 4, 4, True
+    content = r"/v2/workbooks/[^/]+/elements"
+    shapes: ClassVar[Mapping[str, str]] = {
+        r"/v2/workbooks/[^/]+/(\w+)": "part of a workbook", r"/v2/dataModels/.*/spec": "data model",
+        r"/v2/(workbooks|dataModels|datasets|members)": "list", r"/v2/auth/token": "token",
+    }  # fmt: skip
+    again: ClassVar[Mapping[str, int]] = {"POST token": 1, "GET list": 4}
+    one: ClassVar[Mapping[str, int]] = {"GET part of a workbook": 3}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.double = sigma.FakeSigma()
+        self.double.size = 50
+        for id in ("w1", "w2", "w3"):
+            self.double.workbook(id, DAYS[0])
+        columns = (sigma.native("orders", "amount", description="In euros."), sigma.native("orders", "status"))
+        self.double.model("m1", sigma.table("orders", *columns, metrics=[sigma.metric("Revenue", "Sum([Amount])")]))
+        self.double.datasets = [{"datasetId": "d1", "name": "Old orders", "description": "Before 2020."}]
+        self.serve(self.double.answer)
+
+    def connections(self) -> dict[str, Any]:
+        entry = {
+            "driver": "sigma", "api_url": self.site.url, "client_id": "id", "client_secret": "env:SIGMA_SECRET",
+            "mappings": {"connectionMappings": {"c1": "shop"}},
+        }  # fmt: skip
+        return {"src": entry}
+
+    def _workbook(self, id: str) -> str:
+        return self.double.workbook(id, DAYS[self.edition], formula=f"Sum([Amount]) * {self.edition}")
+
+    def change(self) -> set[str]:
+        self.edition += 1
+        return {self._workbook("w3")}
+
+    def change_more(self) -> set[str]:
+        self.edition += 1
+        return {self._workbook("w1"), self._workbook("w2")}
+
+
 class Metabase(WebRow):
     name, kind = "metabase", "metabase"
     files, units, fetched = 6, 2, 3
@@ -712,5 +754,5 @@ class HistoryOfPostgres(Row):
 ROW_TYPES: tuple[type[Row], ...] = (
     FilesInAFolder, FilesInGit, DbtInAFolder, DbtInGit, MetricFlow, LookMl, PowerBi, Tableau, Odcs, Metabase, Looker,
     Notion, Confluence, GoogleDrive, Jira, TableauSite, HistoryInAFile, HistoryOfPostgres,
-    Datahub, OpenMetadata,
+    Datahub, OpenMetadata, Sigma,
 )  # fmt: skip

@@ -28,6 +28,7 @@ from tests.cli.source_worker import Worker
 from tests.sources.looker.scripted import SECRET
 from tests.sources.metabase.scripted import KEY
 from tests.sources.scripted_google import service_key
+from tests.sources.scripted_sigma import SECRET as SIGMA_SECRET
 from tests.sources.scripted_tableau import SECRET as TABLEAU
 from tests.sources.web_site import Asked, Reply, WebSite, serve_site
 
@@ -49,7 +50,7 @@ NEIGHBOUR = "models: [{{name: regions, description: Where people are in edition 
 SECRETS = {
     "METABASE_KEY": KEY, "LOOKER_SECRET": SECRET, "NOTION_TOKEN": TOKEN, "CONFLUENCE_TOKEN": TOKEN,
     "JIRA_TOKEN": TOKEN, "GOOGLE_KEY": service_key(), "TABLEAU_SECRET": TABLEAU,
-    "SCRIPTED_KEY": "made-up",
+    "SIGMA_SECRET": SIGMA_SECRET, "SCRIPTED_KEY": "made-up",
 }  # fmt: skip
 COLUMNS = (
     "source", "files", "units", "artifacts, none", "artifacts, scripted", "requests: first", "nothing changed",

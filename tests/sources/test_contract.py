@@ -22,6 +22,7 @@ from ktx_cli.sources.query_history.source import QueryHistorySource
 from ktx_cli.sources.tableau.source import TableauSource
 from ktx_cli.testing.source_contract import CONNECTION, SourceCase, SourceContract
 from tests.sources import catalog_exports as catalogs
+from tests.sources import scripted_sigma as sigma
 from tests.sources import scripted_tableau as site
 from tests.sources import tableau_files as tableau
 from tests.sources.git_server import Repository
@@ -413,6 +414,31 @@ class TestLooker(SourceContract):
             environ={"LOOKER_SECRET": looker.SECRET},
             secrets=(looker.SECRET,),
             connection="bi",
+        )
+
+
+class TestSigma(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any) -> SourceCase:
+        fake = sigma.FakeSigma()
+        fake.workbook("w1"), fake.workbook("w2")
+        fake.model("m1", sigma.table("orders", sigma.native("orders", "amount", description="In euros.")))
+        web_site.answers = fake.reply
+        answer = web_site.answers
+
+        def damage() -> None:
+            fake.workbook("w2", "2026-02-02")
+            web_site.answers = lambda asked: reply("", 500) if "/w2/elements" in asked.path else answer(asked)
+
+        settings = {"driver": "sigma", "api_url": web_site.url, "client_id": "id", "client_secret": "env:SIGMA_SECRET"}
+        return SourceCase(
+            settings,
+            change=lambda: fake.workbook("w1", "2026-02-02", formula="Max([Amount])"),
+            remove=lambda: fake.workbooks.pop("w2"),
+            breaks=refusing(web_site, reply),
+            damage=damage,
+            environ={"SIGMA_SECRET": sigma.SECRET},
+            secrets=(sigma.SECRET, "ada@acme.com"),
         )
 
 

@@ -378,7 +378,9 @@ LINEAGE: Final = "lineage"
 DECISIONS: Final = "decisions"
 """The source of relationships that resemble joins that people decided about."""
 
-DECLARING: Final = frozenset({"datahub", "dbt", "lookml", "metabase", "odcs", "openmetadata", "powerbi", "tableau"})
+DECLARING: Final = frozenset(
+    {"datahub", "dbt", "lookml", "metabase", "odcs", "openmetadata", "powerbi", "sigma", "tableau"}
+)
 """The sources of hints that people wrote as definitions."""
 
 MOST_SHIFT: Final = 3.0

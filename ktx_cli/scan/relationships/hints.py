@@ -297,6 +297,12 @@ HINT_TEXTS: Final[Mapping[str, HintText]] = {
         "a Power BI model also declared this relationship",
         "related in Power BI",
     ),
+    "sigma": HintText(
+        "A data model of Sigma declares this relationship.",
+        "no data model of Sigma declared this relationship",
+        "a data model of Sigma also declared this relationship",
+        "related in Sigma",
+    ),
     "tableau": HintText("Tableau declares this join.", "Tableau did not declare this join", reason="joined in Tableau"),
     "view": HintText(
         "The definition of a view contains this join.",

@@ -476,6 +476,7 @@ HINT_WEIGHTS: Final[Mapping[str, float]] = {
     "odcs": 3.5,
     "openmetadata": 3.5,
     "powerbi": 3.5,
+    "sigma": 3.5,
     "tableau": 3.5,
     "view": 3.0,
     "lineage": 2.5,

@@ -109,6 +109,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "odcs": {"source_dir": "contracts"},
     "datahub": {"source_dir": "catalog"},
     "openmetadata": {"source_dir": "catalog"},
+    "sigma": {"client_id": "c"},
     "looker": {"base_url": "https://l", "client_id": "c"},
     "metabase": {"api_url": "env:METABASE_URL"},
     "notion": {"crawl_mode": "all_accessible"},

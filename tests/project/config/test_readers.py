@@ -62,6 +62,7 @@ SOURCE_READERS = {
     "odcs": ("sources/odcs",),
     "datahub": ("sources/datahub", "sources/data_catalogs"),
     "openmetadata": ("sources/openmetadata", "sources/data_catalogs"),
+    "sigma": ("sources/sigma",),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),

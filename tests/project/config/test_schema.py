@@ -175,6 +175,7 @@ REQUIRED_OF: dict[str, dict[str, Any]] = {
     "odcs": {"source_dir": "x"},
     "datahub": {"source_dir": "x"},
     "openmetadata": {"source_dir": "x"},
+    "sigma": {"client_id": "x"},
     "looker": {"base_url": "https://x", "client_id": "x"},
     "metabase": {"api_url": "https://x"},
     "confluence": {"base_url": "https://x"},
