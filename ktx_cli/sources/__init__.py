@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         WebAddress,
         detected,
         has_source,
+        missing_source_package,
         source_for,
         sources_of,
         topmost,

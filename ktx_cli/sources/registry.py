@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import WithJsonSchema
 
 from ktx_cli import project
-from ktx_cli.core import NotSupportedError, did_you_mean, listing
+from ktx_cli.core import Command, NotSupportedError, Placeholder, did_you_mean, listing
 
 if TYPE_CHECKING:
     from ktx_cli.sources.port import Source
@@ -70,13 +70,16 @@ class SourceKind(project.Kind):
 
     `source`: its class, as `package.module:Name`. `kind`: the name of its raw files, if it differs from the driver.
     `documents`: whether it reads documents, which are searchable. `of_database`: for a source without its own driver,
-    returns whether a database connection has it.
+    returns whether a database connection has it. `package`: the optional module that it needs, which `requirement`
+    installs.
     """
 
     source: str
     kind: str = ""
     documents: bool = False
     of_database: Callable[[project.Database], bool] | None = None
+    package: str = ""
+    requirement: str = ""
 
     # What setup detects.
     noun: str = ""
@@ -129,6 +132,16 @@ def source_for(driver: str) -> Source:
         raise NotSupportedError(f"`{driver}` is not a context source that ktx can read", hint=hint)
     source: Source = project.SOURCES.refer(driver, "source")()
     return source
+
+
+def missing_source_package(driver: str) -> str | None:
+    """Return the command that installs the package that a source needs, or None if nothing is missing."""
+    from ktx_cli.warehouses import is_installed
+
+    kind: SourceKind | None = project.SOURCES.find(driver) if driver in project.SOURCES else None
+    if kind is None or not kind.package or is_installed(kind.package):
+        return None
+    return Command("install", Placeholder(f"'{kind.requirement}'"), program="pip")
 
 
 def sources_of(entry: project.Connection) -> tuple[Source, ...]:

@@ -287,6 +287,9 @@ class TableauSite(WebRow):
             files.add(f"{kind}/{name}")
         return files
 
+    def poison(self, order: str) -> None:
+        self.double.add("datasources", "Sales", TABLEAU["Sales.tds"], description=order, certificationNote=order)
+
     def change(self) -> set[str]:
         self.edition += 1
         return self._edit("Board.twb")
@@ -607,6 +610,10 @@ class GoogleDrive(WebRow):
         self.double.document(f"doc-{number}", f"Page {number}", f"{LONG}Edition {self.edition}.", parent)
         return f"pages/doc-{number}.md"
 
+    def poison(self, order: str) -> None:
+        self.double.document("doc-1", order, f"{order} {LONG}")
+        self.double.sheet("sheet-1", "Metrics", {"Terms": [["Term", "Meaning"], ["GMV", order]]})
+
     def change(self) -> set[str]:
         self.edition += 1
         return {self._document(4, "sub")}
@@ -644,6 +651,9 @@ class Jira(WebRow):
     def _issue(self, number: str) -> str:
         self.double.issue(number, f"Issue {number}", f"{WORDS} Edition {self.edition}.")
         return f"pages/{number}.md"
+
+    def poison(self, order: str) -> None:
+        self.double.issue("10", order, f"{WORDS} {order}", comments=[order], labels=[order])
 
     def change(self) -> set[str]:
         self.edition += 1

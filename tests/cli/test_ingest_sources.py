@@ -23,8 +23,9 @@ from ktx_cli.sources.deliveries import FileState, parse_delivery
 from ktx_cli.sources.http import RetryPolicy
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.source_row import Row, World
-from tests.cli.source_rows import ROW_TYPES, TOKEN
+from tests.cli.source_rows import ROW_TYPES, TOKEN, GoogleDrive, Jira, TableauSite
 from tests.cli.source_worker import Worker
+from tests.cli.test_ingest_poison import ORDER, outside_fences, texts
 from tests.sources.looker.scripted import SECRET
 from tests.sources.metabase.scripted import KEY
 from tests.sources.scripted_google import service_key
@@ -342,3 +343,14 @@ def test_an_interrupt_does_not_wait_for_a_site_that_never_answers(one_site: WebS
         over.set()
     assert process.returncode == 130, err
     assert _git(work, "rev-parse", "HEAD") == "HEAD\n", "there is no commit"
+
+
+@pytest.mark.parametrize("bench", [GoogleDrive, Jira, TableauSite], indirect=True)
+def test_what_a_service_says_is_data_and_no_order(bench: Bench) -> None:
+    bench.row.poison(ORDER)  # type: ignore[attr-defined]
+    bench.configure(model=True)
+    found = bench.run()
+    assert (found.answer.code, found.has_committed) == (0, True), found.answer
+    said = [text for each in bench.model.model_calls for text in texts(each)]
+    assert any(ORDER in text for text in said)
+    assert [text for text in said if ORDER in outside_fences(text)] == []

@@ -35,6 +35,7 @@ from ktx_cli.project import (
     secret_file_warnings,
     untracking,
 )
+from ktx_cli.sources import missing_source_package
 from ktx_cli.warehouses import missing_package
 
 DISTRIBUTION: Final = "ktx-cli"
@@ -84,12 +85,13 @@ def _suits(requirement: str, version: str) -> bool:
 
 def check_extras(context: CheckContext) -> list[CheckResult]:
     """Check that the package of every configured driver is installed, and that every installed plug-in works."""
-    databases = context.loaded.config.databases()
+    config = context.loaded.config
+    connections: dict[str, Connection] = {**config.databases(), **config.sources()}
     findings = []
-    for driver in dict.fromkeys(entry.driver for entry in databases.values()):
-        command = missing_package(driver)
+    for driver in dict.fromkeys(entry.driver for entry in connections.values()):
+        command = missing_package(driver) or missing_source_package(driver)
         if command is not None:
-            used = listing(f"`{name}`" for name, entry in databases.items() if entry.driver == driver)
+            used = listing(f"`{name}`" for name, entry in connections.items() if entry.driver == driver)
             message = f"the package for the driver `{driver}` is not installed, so {used} cannot be read"
             findings.append(CheckResult("extras", Level.FAIL, message, command, Concern.SETUP))
     for warning in (*WAREHOUSES.problems(), *SOURCES.problems()):

@@ -46,6 +46,8 @@ SOURCE = SourceKind(
     settings="ktx_cli.sources.google_drive:GoogleDriveConnection",
     source="ktx_cli.sources.google_drive.source:GoogleDriveSource",
     documents=True,
+    package="google.auth",
+    requirement="ktx-cli[google-drive]",
     questions=(Question("credentials", required=True), Question("root", required=True, text="ID of a folder to read")),
 )
 """Read Google Docs, Sheets, Slides, PDF and text files in folders and shared drives."""

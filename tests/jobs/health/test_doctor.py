@@ -151,6 +151,15 @@ def test_a_missing_driver_is_named_once_with_its_connections(tmp_path: Path, mon
     assert {each.concern for each in diagnose(tmp_path, {}, only=["connections"])} == {Concern.SETUP}
 
 
+def test_a_missing_package_of_a_source_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = "{driver: google-drive, folder_ids: [a], credentials_json: env:KEY}"
+    (tmp_path / "ktx.yaml").write_text(f"connections:\n  drive: {entry}\n  docs: {{driver: documents, path: docs}}\n")
+    monkeypatch.setattr("ktx_cli.warehouses.is_installed", lambda package: False)
+    (finding,) = diagnose(tmp_path, {}, only=["extras"])
+    assert finding.message.endswith("`google-drive` is not installed, so `drive` cannot be read")
+    assert (finding.hint, finding.concern) == ("pip install 'ktx-cli[google-drive]'", Concern.SETUP)
+
+
 @pytest.mark.parametrize(
     ("free", "level"), [(10 << 30, Level.OK), (100 << 20, Level.WARN), (1 << 20, Level.FAIL), (0, Level.FAIL)]
 )

@@ -27,6 +27,7 @@ from ktx_cli.project import (
     load_config,
     read_bytes,
 )
+from ktx_cli.sources import missing_source_package
 from ktx_cli.warehouses import access_gap, dialect_named, missing_package, open_database, warehouse_of
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _ask_driver(work: WizardRun, kind: ConnectionGroup) -> str:
         label = (model.__doc__ or driver).rstrip(".")
         warehouse = warehouse_of(driver)
         notes = ["tested on no real server yet"] if warehouse is not None and warehouse.verified == "scripted" else []
-        notes += ["needs a package"] if missing_package(driver) else []
+        notes += ["needs a package"] if missing_package(driver) or missing_source_package(driver) else []
         choices.append(MenuItem(driver, f"{driver}: {label}", ", ".join(notes)))
     driver = work.dialog.select("driver", f"Which kind of {kind.noun}?", choices)
     _require_package(work, driver)
@@ -197,7 +198,7 @@ def _ask_driver(work: WizardRun, kind: ConnectionGroup) -> str:
 
 def _require_package(work: WizardRun, driver: str) -> None:
     """Return if the driver's package is installed; raises to choose again, or to skip it."""
-    install = missing_package(driver)
+    install = missing_package(driver) or missing_source_package(driver)
     if install is not None:
         problem = f"the driver `{driver}` requires a package that is not installed"
         work.wait_for(problem, install, "Choose another", "Skip this for now")
