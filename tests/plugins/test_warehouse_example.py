@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 import ktx_cli
+from ktx_cli.project.plugins import WAREHOUSES
 from ktx_cli.warehouses import CloudConnector, ServerConnector, dialect_named
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "write-a-connector.md"
@@ -52,7 +53,8 @@ def test_its_settings_are_part_of_ktx_yaml(run: Run, project: Path) -> None:
     schema = json.loads(run(KTX, "config", "schema").stdout)
     connections = schema["properties"]["connections"]["additionalProperties"]
     drivers = connections["properties"]["driver"]["enum"]
-    assert drivers[drivers.index("delta") :][1:3] == ["quackbase", "dbt"]
+    at = drivers.index("quackbase")
+    assert drivers[at - 1 : at + 2] == [WAREHOUSES.built_in[-1], "quackbase", "dbt"]
     assert schema["$defs"]["QuackbaseConnection"]["properties"]["pond"]["description"].startswith("Schema to read.")
     run(KTX, "config", "validate")
     (project / "ktx.yaml").write_text(SETTINGS.replace("path: shop.pond", "path: postgresql://h/d"))
