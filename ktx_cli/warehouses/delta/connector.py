@@ -14,7 +14,7 @@ from ktx_cli.core import ConfigError, one_line
 from ktx_cli.warehouses.base import source_path
 from ktx_cli.warehouses.delta.schema import constant, duckdb_type, fields, grouped, read_column
 from ktx_cli.warehouses.lake import storage
-from ktx_cli.warehouses.lake.folders import find_tables, require_folder
+from ktx_cli.warehouses.lake.folders import HOME, find_tables, require_folder
 from ktx_cli.warehouses.lake.session import LakeConnector
 from ktx_cli.warehouses.lake.settings import secret_values, texts
 from ktx_cli.warehouses.lake.tables import (
@@ -73,7 +73,7 @@ class DeltaConnector(LakeConnector):
             return list(self._folders), problems
         named = self._spec.options.get("tables")
         if not named:
-            self._uris = {TableRef(None, urlsplit(self._uri).path.rstrip("/").rpartition("/")[2] or "table"): self._uri}
+            self._uris = {TableRef(HOME, urlsplit(self._uri).path.rstrip("/").rpartition("/")[2] or "table"): self._uri}
             return list(self._uris), []
         self._uris = {}
         for each in named:
@@ -82,7 +82,7 @@ class DeltaConnector(LakeConnector):
                 raise ConfigError(
                     f"connection `{self.id}`: `tables` contains {one_line(each, 60)}, which is not a folder"
                 )
-            self._uris[TableRef(".".join(parts[:-1]) or None, parts[-1])] = "/".join([self._uri, *parts])
+            self._uris[TableRef(".".join(parts[:-1]) or HOME, parts[-1])] = "/".join([self._uri, *parts])
         return list(self._uris), []
 
     def _table(self, ref: TableRef) -> DeltaTable:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from ktx_cli.core import Command, SourceError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, TableRef
+
+
+HOME: Final = "main"
+"""The schema of tables that are in no folder of their own; DuckDB looks up names without a schema in it."""
 
 
 def require_folder(spec: ConnectionSpec, folder: Path) -> None:
@@ -27,12 +32,12 @@ def require_folder(spec: ConnectionSpec, folder: Path) -> None:
 def find_tables(root: Path, is_table: Callable[[Path], bool]) -> tuple[dict[TableRef, Path], list[ObjectProblem]]:
     """Return the folders of the tables below a folder, and problems with other folders.
 
-    A folder of folders is a schema: `sales/eu/orders` is the table `orders` in the schema `sales.eu`. The tables
-    directly in `root`, or `root` itself if it is a table, have no schema. Hidden folders are ignored.
+    A folder of tables is a schema: `sales/eu/orders` is the table `orders` in the schema `sales.eu`. The tables
+    directly in `root`, or `root` itself if it is a table, are in DuckDB's own schema. Hidden folders are ignored.
     """
     inside = root.resolve()
     if is_table(root):
-        return {TableRef(None, inside.name): inside}, []
+        return {TableRef(HOME, inside.name): inside}, []
     found: dict[TableRef, Path] = {}
     problems: list[ObjectProblem] = []
 
@@ -61,7 +66,7 @@ def find_tables(root: Path, is_table: Callable[[Path], bool]) -> tuple[dict[Tabl
             except UnicodeEncodeError:
                 left_out(path, "has a name that is not UTF-8")
                 continue
-            schema = ".".join(here.relative_to(root).parts) or None
+            schema = ".".join(here.relative_to(root).parts) or HOME
             found[TableRef(schema, name)] = path.resolve()
         folders[:] = below
     return found, problems

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any, Final
 
-from ktx_cli.core import SourceError
+from ktx_cli.core import SourceError, one_line
 from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
 from ktx_cli.warehouses.lake import storage
@@ -186,9 +186,14 @@ class LakeConnector(DuckDbSession):
 
     def _loaded(self, ref: TableRef) -> LakeTable | ObjectProblem:
         try:
-            return self._load(ref)
+            table = self._load(ref)
+            for path in table.paths:
+                # DuckDB would take the path for a folder.
+                if path not in table.remote and not os.path.isfile(path):  # noqa: PTH113 (there may be many)
+                    raise UnreadableTableError(f"refers to a missing file: {one_line(path, 120)}")
         except Exception as error:  # noqa: BLE001 (a library raises whatever it meets; it costs only this table)
             return self._object_problem(ref, error)
+        return table
 
     def _state_or_problem(self, ref: TableRef) -> str:
         try:
@@ -236,7 +241,7 @@ class LakeConnector(DuckDbSession):
         tables = [table for _, table in self._views()]
         paths = sorted({path for table in tables for path in table.paths})
         # Files may store an instant without its zone, which is then UTC.
-        statements: list[tuple[str, list[Any]]] = [("SET TimeZone = 'UTC'", []), ("SET allowed_paths = ?", [paths])]
+        statements: list[tuple[str, list[Any]]] = [("SET GLOBAL TimeZone = 'UTC'", []), ("SET allowed_paths = ?", [paths])]
         statements += [(f"SET {name} = {value}", []) for name, value in closing.items()]
         found: dict[str, Any] = {"path": ":memory:", "read_only": False, "config": settings, "statements": statements}
         stores = [table.storage for table in tables if table.remote]
