@@ -41,6 +41,9 @@ _FEATURES: Final = frozenset({
 })  # fmt: skip
 """The reader features of tables that ktx reads exactly."""
 
+_IMPATIENT: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "2", "retry_timeout": "20s"}
+"""Options of deltalake, which otherwise tries for minutes to reach an object store."""
+
 _READER_VERSION: Final = 3
 _MAPPING: Final = "delta.columnMapping.mode"
 
@@ -56,7 +59,7 @@ class DeltaConnector(LakeConnector):
         self._uris: dict[TableRef, str] = {}
         self._root: Path | None = None
         self._spec = spec
-        self._options = {**texts(spec, "storage_options"), **texts(spec, "storage_secrets")}
+        self._options = {**_IMPATIENT, **texts(spec, "storage_options"), **texts(spec, "storage_secrets")}
         given = str(spec.options.get("path") or "")
         if "://" in given and not given.startswith("file:"):
             self._uri = given.rstrip("/")
@@ -93,7 +96,7 @@ class DeltaConnector(LakeConnector):
             from deltalake import DeltaTable
 
             place: Any = self._folders[ref] if self._root is not None else self._uris[ref]
-            found = DeltaTable(place, storage_options=self._options or None)
+            found = DeltaTable(place, storage_options=None if self._root is not None else self._options)
             with self._reading:
                 found = self._open_tables.setdefault(ref, found)
         return found

@@ -103,6 +103,8 @@ class IcebergConnector(LakeConnector):
             own |= {key: str(options[key]) for key in ("uri", "warehouse", "credential", "token") if options.get(key)}
             if kind is CatalogType.SQL:
                 own |= {"init_catalog_tables": "false", "uri": self._sql_address(own.get("uri", ""))}
+            if kind is CatalogType.REST and "credential" in own:
+                own.setdefault("oauth2-server-uri", f"{own.get('uri', '').rstrip('/')}/v1/oauth/tokens")
             self._catalog = AVAILABLE_CATALOGS[kind](str(options.get("catalog_name") or "default"), own)
         return self._catalog
 
@@ -173,7 +175,7 @@ class IcebergConnector(LakeConnector):
             groups=(FileGroup(tuple(files.paths), ()),) if files.paths else (),
             deletions=files.deletions,
             remote=files.remote,
-            storage={"iceberg": dict(table.io.properties)} if files.remote else {},
+            storage={"iceberg": _store_properties(table)} if files.remote else {},
         )
 
     def _completed(self, table: LakeTable, session: Session) -> LakeTable:
@@ -297,6 +299,15 @@ class _Files:
                 each.referenced_data_file: each.to_vector().to_pylist() for each in vectors
             }
         return self._vectors[file.file_path]
+
+
+def _store_properties(table: Table) -> dict[str, str]:
+    """Return the properties with which a worker opens files: those of the store, and none of the catalog.
+
+    A catalog that signs requests for files needs its own, too.
+    """
+    found = {key: value for key, value in table.io.properties.items() if isinstance(value, str)}
+    return {key: value for key, value in found.items() if "." in key or "s3.signer" in found}
 
 
 def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:

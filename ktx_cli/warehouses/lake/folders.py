@@ -11,7 +11,6 @@ from ktx_cli.core import Command, SourceError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, TableRef
 
-
 HOME: Final = "main"
 """The schema of tables that are in no folder of their own; DuckDB looks up names without a schema in it."""
 

@@ -241,7 +241,10 @@ class LakeConnector(DuckDbSession):
         tables = [table for _, table in self._views()]
         paths = sorted({path for table in tables for path in table.paths})
         # Files may store an instant without its zone, which is then UTC.
-        statements: list[tuple[str, list[Any]]] = [("SET GLOBAL TimeZone = 'UTC'", []), ("SET allowed_paths = ?", [paths])]
+        statements: list[tuple[str, list[Any]]] = [
+            ("SET GLOBAL TimeZone = 'UTC'", []),
+            ("SET allowed_paths = ?", [paths]),
+        ]
         statements += [(f"SET {name} = {value}", []) for name, value in closing.items()]
         found: dict[str, Any] = {"path": ":memory:", "read_only": False, "config": settings, "statements": statements}
         stores = [table.storage for table in tables if table.remote]

@@ -19,8 +19,14 @@ from ktx_cli.warehouses.duckdb.dialect import DIALECT
 MOST_DELETED: Final = 5_000_000
 """The maximum number of deleted rows of a table that ktx keeps in memory."""
 
-MOST_GROUPS: Final = 4_000
-"""The maximum number of groups of files in a table's view, because DuckDB plans each of them for every statement."""
+MOST_GROUPS: Final = 20_000
+"""The maximum number of partitions of a table, because every statement contains the values of all of them."""
+
+_UNIONS: Final = 16
+"""The maximum number of groups of files with different constants that a view reads one by one."""
+
+_BATCH: Final = 500_000
+"""The maximum number of positions that are sent to the worker at once."""
 
 INTERNAL: Final = "ktx_lake"
 """The schema of ktx's own tables in a session."""
@@ -146,69 +152,114 @@ def struct_type(fields: Iterable[tuple[str, str]]) -> str:
     return f"STRUCT({', '.join(f'{DIALECT.quote(name)} {kind}' for name, kind in fields)})"
 
 
-def deletes_table(number: int) -> str:
-    """Return the name of the table with the deleted rows of the table with this number."""
-    return f"{INTERNAL}.deleted_{number}"
-
-
 def statements(table: LakeTable, number: int) -> Iterator[tuple[str, list[Any]]]:
     """Yield the statements, with their parameters, that create the view of a table, and what it needs before."""
-    deletions = table.deletions
-    if deletions.paths:
-        own = deletes_table(number)
-        yield f"CREATE OR REPLACE TABLE {own} (file VARCHAR, pos BIGINT)", []
+    view = _View(table, number)
+    yield from view.before()
+    schema = DIALECT.quote(table.ref.schema or "main")
+    yield f"CREATE SCHEMA IF NOT EXISTS {schema}", []
+    yield f"CREATE OR REPLACE VIEW {schema}.{DIALECT.quote(table.ref.name)} AS {view.select()}", []
+
+
+class _View:
+    """The view of one table. Files that are told apart by their path have the values of an ENUM."""
+
+    def __init__(self, table: LakeTable, number: int) -> None:
+        self._table = table
+        self._kind = f"{INTERNAL}.file_{number}"
+        self._deleted = f"{INTERNAL}.deleted_{number}"
+        self._groups = _merged(table.groups)
+        named = {path for group, constants in self._groups if constants for path in group.paths}
+        self._named = sorted(named | table.deletions.paths)
+
+    def before(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield the statements before the view."""
+        deletions = self._table.deletions
+        if self._named:
+            yield f"CREATE TYPE {self._kind} AS ENUM ({', '.join(map(text, self._named))})", []
+        if not deletions.paths:
+            return
+        # As a text, the path would take far more memory than the position, and repeat for each of them.
+        yield f"CREATE TABLE {self._deleted} (file {self._kind}, pos BIGINT)", []
         for path, positions in deletions.positions.items():
-            yield f"INSERT INTO {own} SELECT ?, unnest(?::BIGINT[])", [path, list(positions)]
+            for start in range(0, len(positions), _BATCH):
+                batch = list(positions[start : start + _BATCH])
+                yield f"INSERT INTO {self._deleted} SELECT ?, unnest(?::BIGINT[])", [path, batch]
         if deletions.files:
             readers = ", ".join(text(pattern(path)) for path in dict.fromkeys(path for path, _, _ in deletions.files))
             pairs = ", ".join(f"({', '.join(map(text, each))})" for each in deletions.files)
             yield (
-                f"INSERT INTO {own} SELECT pairs.data, deleted.pos FROM "
+                f"INSERT INTO {self._deleted} SELECT pairs.data, deleted.pos FROM "
                 f"read_parquet([{readers}], filename = 'ktx_file') AS deleted JOIN (VALUES {pairs}) AS "
                 "pairs (holder, name, data) ON pairs.holder = deleted.ktx_file AND pairs.name = deleted.file_path",
                 [],
             )
-    schema = DIALECT.quote(table.ref.schema or "main")
-    yield f"CREATE SCHEMA IF NOT EXISTS {schema}", []
-    yield f"CREATE OR REPLACE VIEW {schema}.{DIALECT.quote(table.ref.name)} AS {_select(table, number)}", []
+
+    def select(self) -> str:
+        """Return the SELECT of the view."""
+        deleted = self._table.deletions.paths
+        parts = []
+        for group, constants in self._groups:
+            whole = [path for path in group.paths if path not in deleted]
+            cut = [path for path in group.paths if path in deleted]
+            parts += [self._read(group, constants, whole)] if whole else []
+            parts += [self._read(group, constants, cut, deleted=True)] if cut else []
+        if not parts:
+            columns = self._table.columns
+            nothing = (f"CAST(NULL AS {each.native_type}) AS {DIALECT.quote(each.name)}" for each in columns)
+            return f"SELECT {', '.join(nothing)} WHERE false"
+        return " UNION ALL ".join(parts)
+
+    def _read(self, group: FileGroup, constants: _Constants, paths: Sequence[str], *, deleted: bool = False) -> str:
+        """Return the SELECT of one group of files."""
+        values, schema = [], []
+        for position, (own, read) in enumerate(zip(self._table.columns, group.columns, strict=True)):
+            inner = f"data.c{position}"
+            value = read.value.replace(STORED, inner)
+            if position in constants:
+                # DuckDB computes this for each file before it opens it, so a filter also omits files.
+                listed = ", ".join(constants[position].get(path, "NULL") for path in self._named)
+                value = f"([{listed}])[enum_code(CAST(data.ktx_file AS {self._kind})) + 1]"
+            if value != inner:
+                # Without a cast, the types of a UNION would decide on the type of the column.
+                value = f"CAST({value} AS {own.native_type})"
+            values.append(f"{value} AS {DIALECT.quote(own.name)}")
+            if read.key is not None:
+                key = str(read.key) if isinstance(read.key, int) else text(read.key)
+                schema.append(f"{key}: {{name: 'c{position}', type: {text(read.stored)}, default_value: NULL}}")
+        if not schema:  # All columns are constants, and each row of the files is one.
+            schema.append(f"{text('')}: {{name: 'c', type: 'INTEGER', default_value: NULL}}")
+        options = [f"schema = MAP {{{', '.join(schema)}}}"]
+        options += ["filename = 'ktx_file'"] if constants or deleted else []
+        options += ["file_row_number = true"] if deleted else []
+        files = ", ".join(text(pattern(path)) for path in paths)
+        source = f"SELECT {', '.join(values)} FROM read_parquet([{files}], {', '.join(options)}) AS data"
+        if not deleted:
+            return source
+        # Unlike NOT EXISTS, NOT IN always hashes the deleted rows and never those of the files.
+        row = f"(CAST(data.ktx_file AS {self._kind}), data.file_row_number)"
+        return f"{source} WHERE {row} NOT IN (SELECT (file, pos) FROM {self._deleted})"
 
 
-def _select(table: LakeTable, number: int) -> str:
-    deleted = table.deletions.paths
-    parts = []
-    for group in table.groups:
-        whole = [path for path in group.paths if path not in deleted]
-        cut = [path for path in group.paths if path in deleted]
-        parts += [_read(table, group, whole)] if whole else []
-        parts += [_read(table, group, cut, deletes_table(number))] if cut else []
-    if not parts:
-        nothing = (f"CAST(NULL AS {each.native_type}) AS {DIALECT.quote(each.name)}" for each in table.columns)
-        return f"SELECT {', '.join(nothing)} WHERE false"
-    return " UNION ALL ".join(parts)
+_Constants = Mapping[int, Mapping[str, str]]
+"""The SQL of constants by the position of the column, then by path."""
 
 
-def _read(table: LakeTable, group: FileGroup, paths: Sequence[str], deletes: str | None = None) -> str:
-    """Return the SELECT of one group of files."""
-    values, schema = [], []
-    for position, (own, read) in enumerate(zip(table.columns, group.columns, strict=True)):
-        inner = f"data.c{position}"
-        # The stored type may differ; without a cast, the types of a UNION would decide on the type of the column.
-        value = f"CAST({read.value.replace(STORED, inner)} AS {own.native_type})" if read.value != STORED else inner
-        values.append(f"{value} AS {DIALECT.quote(own.name)}")
-        if read.key is not None:
-            key = str(read.key) if isinstance(read.key, int) else text(read.key)
-            schema.append(f"{key}: {{name: 'c{position}', type: {text(read.stored)}, default_value: NULL}}")
-    named = isinstance(next((each.key for each in group.columns if each.key is not None), 0), str)
-    if not schema:  # All columns are constants, of which each row of the files is one.
-        schema.append(f"{text('') if named else -1}: {{name: 'c', type: 'INTEGER', default_value: NULL}}")
-    options = f"schema = MAP {{{', '.join(schema)}}}"
-    if deletes is not None:
-        options += ", filename = 'ktx_file', file_row_number = true"
-    files = ", ".join(text(pattern(path)) for path in paths)
-    source = f"SELECT {', '.join(values)} FROM read_parquet([{files}], {options}) AS data"
-    if deletes is None:
-        return source
-    return (
-        f"{source} WHERE NOT EXISTS (SELECT 1 FROM {deletes} AS gone "
-        "WHERE gone.file = data.ktx_file AND gone.pos = data.file_row_number)"
-    )
+def _merged(groups: Sequence[FileGroup]) -> list[tuple[FileGroup, _Constants]]:
+    """Join groups that only differ in constants, if there are many: DuckDB plans each group for every statement."""
+    alike: dict[tuple[ReadColumn, ...], list[FileGroup]] = {}
+    for group in groups:
+        shape = tuple(ReadColumn(None) if each.key is None else each for each in group.columns)
+        alike.setdefault(shape, []).append(group)
+    found: list[tuple[FileGroup, _Constants]] = []
+    for shape, own in alike.items():
+        if len(own) <= _UNIONS:
+            found += [(group, {}) for group in own]
+            continue
+        constants = {
+            position: {path: group.columns[position].value for group in own for path in group.paths}
+            for position, read in enumerate(shape)
+            if read.key is None
+        }
+        found.append((FileGroup(tuple(path for group in own for path in group.paths), shape), constants))
+    return found

@@ -190,6 +190,28 @@ def test_partition_values(kind: pa.DataType, values: list[Any], lake: Path, open
     assert (table.indexes[0].columns, table.row_estimate) == (("part",), len(values))
 
 
+def test_many_partitions_with_deleted_rows(lake: Path, opened: Open) -> None:
+    names = [f"it's {each}" if each else None for each in range(40)]
+    files: list[dict[str, Any]] = [
+        {"path": f"{at}.parquet", "partitionValues": {"part": name, "day": None}, "stats": '{"numRecords": 2}'}
+        for at, name in enumerate(names)
+    ]
+    files[7]["deletionVector"] = vector([1])
+    fields = [field("part", "string"), field("id", "long"), field("day", "date")]
+    by_hand(lake / "t", fields, files, features=["deletionVectors"], partitions=["part", "day"])
+    for at in range(len(names)):
+        pq.write_table(pa.table({"id": [at, at + 100]}), lake / "t" / f"{at}.parquet")
+    connector = opened("delta", path=str(lake))
+    found = connector.query("SELECT id, part, day FROM t ORDER BY id").rows
+    assert found == tuple(
+        (at + more, name, None) for more in (0, 100) for at, name in enumerate(names) if at + more != 107
+    )
+    assert connector.query("SELECT id FROM t WHERE part = 'it''s 7'").rows == ((7,),)
+    assert connector.query("SELECT id FROM t WHERE part IS NULL AND day IS NULL ORDER BY 1").rows == ((0,), (100,))
+    assert "Scanning Files: 1/" in connector.query("EXPLAIN SELECT id FROM t WHERE part = 'it''s 5'").rows[0][1]
+    assert connector.introspect(Scope()).tables[0].row_estimate == 79
+
+
 def test_a_table_of_partition_columns_alone(lake: Path, opened: Open) -> None:
     by_hand(
         lake / "t",

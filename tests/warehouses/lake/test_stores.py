@@ -1,0 +1,143 @@
+"""Lakes in an object store and behind a catalog: only their own files are requested, and no secret gets out."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
+
+from ktx_cli.core.errors import SourceError
+from ktx_cli.warehouses.port import Connector, Scope
+from tests.warehouses.lake.stores import BUCKET, CREDENTIAL, SECRET, TOKEN, MappedIO, Server, serving
+
+Open = Callable[..., Connector]
+ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "name": [f"name {each % 7}" for each in range(1000)]})
+
+
+@pytest.fixture(autouse=True)
+def no_credentials_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "bucket").mkdir()
+    with serving(Server(tmp_path / "bucket")) as server:
+        yield server
+
+
+@pytest.fixture
+def iceberg(store: Server, tmp_path: Path) -> SqlCatalog:
+    """A catalog with the table `db.t` in the store."""
+    own = {"py-io-impl": f"{MappedIO.__module__}.{MappedIO.__name__}", "folder": str(store.folder)}
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/lake.db", warehouse=f"{BUCKET}/wh", **own)
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", ROWS.schema).append(ROWS)
+    return catalog
+
+
+@pytest.fixture
+def rest(store: Server, iceberg: SqlCatalog) -> Iterator[Server]:
+    server = Server(store.folder, iceberg)
+    server.store = store
+    with serving(server):
+        yield server
+
+
+def options_of(driver: str, store: Server, tmp_path: Path) -> dict[str, Any]:
+    if driver == "delta":
+        write_deltalake(store.folder / "wh" / "db" / "t", ROWS)
+        return {"path": f"{BUCKET}/wh", "tables": ["db/t"], "storage_options": store.options,
+                "storage_secrets": {"AWS_SECRET_ACCESS_KEY": SECRET}}  # fmt: skip
+    own = store.properties
+    secret = {"s3.secret-access-key": own.pop("s3.secret-access-key")}
+    return {"catalog": "sql", "uri": f"sqlite:///{tmp_path}/lake.db", "catalog_name": "lake", "properties": own,
+            "secrets": secret}  # fmt: skip
+
+
+@pytest.mark.usefixtures("iceberg")
+@pytest.mark.parametrize("driver", ["iceberg", "delta"])
+def test_a_table_in_an_object_store(driver: str, store: Server, opened: Open, tmp_path: Path) -> None:
+    connector = opened(driver, **options_of(driver, store, tmp_path))
+    (table,) = connector.introspect(Scope()).tables
+    assert (str(table.ref), table.row_estimate) == ("db.t", 1000)
+    found = connector.query("SELECT name, count(*) FROM db.t WHERE id >= 990 GROUP BY 1 ORDER BY 1").rows
+    assert found == (
+        ("name 0", 1),
+        ("name 1", 1),
+        ("name 2", 1),
+        ("name 3", 2),
+        ("name 4", 2),
+        ("name 5", 2),
+        ("name 6", 1),
+    )
+    for statement in (
+        "SELECT * FROM read_parquet('s3://lake/wh/db/t/data/x.parquet')",
+        "SELECT * FROM read_parquet('ktxlake://other/0.parquet')",
+        f"SELECT * FROM read_text('{tmp_path}/lake.db')",
+        f"SELECT * FROM read_text('{store.url}/lake/x')",
+    ):
+        with pytest.raises(SourceError):
+            connector.query(statement)
+    assert connector.query("SELECT count(*) FROM db.t").rows == ((1000,),)
+
+
+@pytest.mark.usefixtures("iceberg")
+@pytest.mark.parametrize("driver", ["iceberg", "delta"])
+def test_evidence_reads_no_data_file(driver: str, store: Server, opened: Open, tmp_path: Path) -> None:
+    options = options_of(driver, store, tmp_path)
+    store.requested.clear()
+    evidence = [opened(driver, **options).evidence() for _ in range(2)]  # type: ignore[attr-defined]
+    assert evidence[0] == evidence[1] is not None
+    assert store.data_files() == []
+    opened(driver, **options).query("SELECT * FROM db.t LIMIT 1")
+    assert store.data_files() != []
+
+
+@pytest.mark.usefixtures("iceberg")
+@pytest.mark.parametrize("driver", ["iceberg", "delta"])
+def test_a_refused_key_is_an_error_without_it(driver: str, store: Server, opened: Open, tmp_path: Path) -> None:
+    options = options_of(driver, store, tmp_path)
+    for block in ("properties", "storage_options"):
+        for key in ("s3.access-key-id", "AWS_ACCESS_KEY_ID"):
+            if key in options.get(block, {}):
+                options[block] = {**options[block], key: "OTHER"}
+    said = ""
+    try:
+        connector = opened(driver, **options)
+        said = "".join(each.message for each in connector.introspect(Scope()).problems)
+        connector.query("SELECT * FROM db.t")
+    except SourceError as error:
+        said += "".join(traceback.format_exception(error))
+    assert said
+    assert SECRET not in said
+
+
+def test_a_catalog_over_rest(rest: Server, store: Server, opened: Open) -> None:
+    connector = opened("iceberg", catalog="rest", uri=rest.url, credential=CREDENTIAL)
+    assert [str(each.ref) for each in connector.introspect(Scope()).tables] == ["db.t"]
+    assert connector.query("SELECT max(id) FROM db.t").rows == ((999,),)
+    by_token = opened("iceberg", catalog="rest", uri=rest.url, token=TOKEN)
+    assert by_token.test(Scope()).tables == 1
+    assert store.requested
+
+
+@pytest.mark.parametrize("own", [{"credential": "client:canary-wrong"}, {"token": "canary-wrong"}])
+def test_a_refused_credential_is_an_error_without_it(own: dict[str, str], rest: Server, opened: Open) -> None:
+    with pytest.raises(SourceError, match="cannot list the tables of the catalog") as caught:
+        opened("iceberg", catalog="rest", uri=rest.url, **own)
+    assert caught.value.exit_code == 4
+    assert "canary-wrong" not in "".join(traceback.format_exception(caught.value)) + str(caught.value.to_json())
+
+
+def test_a_catalog_that_is_not_there(opened: Open) -> None:
+    with pytest.raises(SourceError, match="cannot list the tables of the catalog"):
+        opened("iceberg", catalog="rest", uri="http://127.0.0.1:9", token=TOKEN)
