@@ -70,6 +70,11 @@ class DeltaConnector(LakeConnector):
             place = str(self._root)
         super().__init__(spec, place, secret_values(spec, "storage_secrets"))
 
+    @property
+    def is_remote(self) -> bool:
+        """See `LakeConnector`."""
+        return self._root is None
+
     def _list(self) -> tuple[list[TableRef], list[ObjectProblem]]:
         if self._root is not None:
             self._folders, problems = find_tables(self._root, lambda folder: (folder / LOG).is_dir())

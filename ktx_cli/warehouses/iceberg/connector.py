@@ -73,6 +73,11 @@ class IcebergConnector(LakeConnector):
             place = str(self._root)
         super().__init__(spec, place, secret_values(spec, "credential", "token", "secrets"))
 
+    @property
+    def is_remote(self) -> bool:
+        """See `LakeConnector`."""
+        return self._root is None
+
     def _list(self) -> tuple[list[TableRef], list[ObjectProblem]]:
         if self._root is not None:
             from ktx_cli.warehouses.iceberg.folder import metadata_files

@@ -8,9 +8,10 @@ import threading
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any, Final
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
 
 from ktx_cli.core import SourceError, one_line
 from ktx_cli.warehouses import base, port
@@ -20,6 +21,8 @@ from ktx_cli.warehouses.lake.tables import INTERNAL, RESERVED, LakeTable, Unread
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, ObjectProblem, Scope, TableRef
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import Session
+
+T = TypeVar("T")
 
 _THREADS: Final = 8
 """The number of tables whose metadata is read at the same time."""
@@ -45,7 +48,12 @@ class LakeConnector(DuckDbSession):
         self._former: list[Session] = []
         self._loading = threading.RLock()
         self._is_closed = False
-        self._listed, self._problems = self._usable(*self._list())
+        self._listed, self._problems = self._usable(*self._within(self._list))
+
+    @property
+    @abstractmethod
+    def is_remote(self) -> bool:
+        """Whether the metadata comes from another machine, which may not answer."""
 
     @abstractmethod
     def _list(self) -> tuple[list[TableRef], list[ObjectProblem]]:
@@ -61,18 +69,22 @@ class LakeConnector(DuckDbSession):
 
     def test(self, scope: Scope) -> ConnectionTest:
         """Return the number of tables in scope; latency is the time to list the tables again."""
-        latency = base.milliseconds(self._list)
+        latency = base.milliseconds(lambda: self._within(self._list))
         found = port.select(self._listed, scope)
         return ConnectionTest(
             latency, self.library, len(found.refs), False, privileges=("ktx only reads the files of tables",)
         )
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
-        """Return the structure of all tables in scope. Row counts are exact, or None if rows have to be read for it."""
+        """Return the structure of all tables in scope. Row counts are exact, or None if rows have to be read for it.
+
+        Local files are checked against the structure. Remote ones are not opened before a statement needs them.
+        """
         found = port.select(self._listed, scope)
         self._require(found.refs)
-        with self._translating():
-            self._opened_session().prepare()
+        if not any(table.remote for _, table in self._views()):
+            with self._translating():
+                self._opened_session().prepare()
         left_out = [each for each in self._problems if each.ref is None or not port.excluded(each.ref, scope)]
         tables, problems = [], [*left_out, *found.problems]
         for ref in found.refs:
@@ -184,9 +196,31 @@ class LakeConnector(DuckDbSession):
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(action, refs))
 
+    def _within(self, action: Callable[[], T]) -> T:
+        """Return the result of an action that may wait for another machine, for as long as a statement may take."""
+        if not self.is_remote:
+            return action()
+        results: SimpleQueue[Future[T]] = SimpleQueue()
+
+        def run() -> None:
+            future: Future[T] = Future()
+            try:
+                future.set_result(action())
+            except BaseException as error:  # noqa: BLE001 (raised in the thread that waits)
+                future.set_exception(error)
+            results.put(future)
+
+        # The libraries have no time limits of their own. A thread of a pool would delay the end of ktx.
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            return results.get(timeout=self.statement_seconds).result()
+        except Empty:
+            text = f"the catalog or its store did not answer within {self.statement_seconds:g} seconds"
+            raise self.failure(text, code="connection") from None
+
     def _loaded(self, ref: TableRef) -> LakeTable | ObjectProblem:
         try:
-            table = self._load(ref)
+            table = self._within(lambda: self._load(ref))
             for path in table.paths:
                 # DuckDB would take the path for a folder.
                 if path not in table.remote and not os.path.isfile(path):  # noqa: PTH113 (there may be many)
@@ -197,12 +231,12 @@ class LakeConnector(DuckDbSession):
 
     def _state_or_problem(self, ref: TableRef) -> str:
         try:
-            return self._state(ref)
+            return self._within(lambda: self._state(ref))
         except Exception as error:  # noqa: BLE001 (as above)
             return self._object_problem(ref, error).message
 
     def _object_problem(self, ref: TableRef, error: Exception) -> ObjectProblem:
-        text = error.problem if isinstance(error, UnreadableTableError) else f"{type(error).__name__}: {error}"
+        text = error.problem if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
         return ObjectProblem(ref, "table", base.reason(self.clean(text)))
 
     def _views(self) -> list[tuple[int, LakeTable]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
+from typer.testing import CliRunner
 
+from ktx_cli.cli.app import app
+from ktx_cli.core import yaml
 from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses.port import Connector, Scope
 from tests.warehouses.lake.stores import BUCKET, CREDENTIAL, SECRET, TOKEN, MappedIO, Server, serving
@@ -121,6 +126,47 @@ def test_a_refused_key_is_an_error_without_it(driver: str, store: Server, opened
     assert SECRET not in said
 
 
+def ktx(folder: Path, *words: str) -> Any:
+    result = CliRunner().invoke(app, [*words, "--project-dir", str(folder), "--json"], prog_name="ktx")
+    assert result.exit_code == 0, result.output
+    assert SECRET not in result.output
+    return json.loads(result.stdout)["data"]
+
+
+@pytest.mark.usefixtures("iceberg")
+@pytest.mark.parametrize("driver", ["iceberg", "delta"])
+def test_a_scan_of_an_unchanged_table_reads_no_data_file(
+    driver: str, store: Server, tmp_path: Path, iceberg: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_SECRET", SECRET)
+    project = tmp_path / "project"
+    project.mkdir()
+    options = options_of(driver, store, tmp_path)
+    key = "storage_secrets" if driver == "delta" else "secrets"
+    options[key] = dict.fromkeys(options[key], "env:STORE_SECRET")
+    settings = {
+        "connections": {"lake": {"driver": driver, **options}},
+        "storage": {"git": {"author": "ktx <ktx@example.com>"}},
+    }
+    (project / "ktx.yaml").write_text(yaml.dump(settings), encoding="utf-8")
+    store.requested.clear()
+    ktx(project, "scan", "lake", "--depth", "profile")
+    assert store.data_files() != []
+    ktx(project, "scan", "lake", "--depth", "profile")
+    assert store.data_files() == []
+    overlay = project / "semantic-layer" / "lake" / "t.yaml"
+    overlay.write_text("name: t\nmeasures:\n  - {name: total, expr: sum(id)}\n", encoding="utf-8")
+    answer = ktx(project, "sl", "query", "-m", "t.total", "-d", "t.name")
+    assert sum(row[1] for row in answer["rows"]) == 999 * 500
+    if driver == "delta":
+        write_deltalake(store.folder / "wh" / "db" / "t", ROWS, mode="append")
+    else:
+        iceberg.load_table("db.t").append(ROWS)
+    store.requested.clear()
+    ktx(project, "scan", "lake", "--depth", "profile")
+    assert store.data_files() != []
+
+
 def test_a_catalog_over_rest(rest: Server, store: Server, opened: Open) -> None:
     connector = opened("iceberg", catalog="rest", uri=rest.url, credential=CREDENTIAL)
     assert [str(each.ref) for each in connector.introspect(Scope()).tables] == ["db.t"]
@@ -141,3 +187,11 @@ def test_a_refused_credential_is_an_error_without_it(own: dict[str, str], rest: 
 def test_a_catalog_that_is_not_there(opened: Open) -> None:
     with pytest.raises(SourceError, match="cannot list the tables of the catalog"):
         opened("iceberg", catalog="rest", uri="http://127.0.0.1:9", token=TOKEN)
+
+
+def test_a_catalog_that_does_not_answer(opened: Open) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(SourceError, match="did not answer within") as caught:
+            opened("iceberg", catalog="rest", uri=uri, token=TOKEN, query_timeout_ms=200)
+    assert caught.value.exit_code == 4
