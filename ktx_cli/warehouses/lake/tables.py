@@ -162,7 +162,7 @@ def statements(table: LakeTable, number: int) -> Iterator[tuple[str, list[Any]]]
 
 
 class _View:
-    """The view of one table. Files that are told apart by their path have the values of an ENUM."""
+    """The view of one table. Files that differ by their path have the values of an ENUM."""
 
     def __init__(self, table: LakeTable, number: int) -> None:
         self._table = table
