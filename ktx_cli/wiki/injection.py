@@ -136,7 +136,7 @@ _USERS: Final = r"(?:users?|humans?|operators?|reviewers?|anyone|anybody|owners?
 _IGNORE: Final = r"(?:ignore|disregard|forget|override|bypass|overrule|neglect)"
 _TOOL: Final = (
     r"(?:bash|(?:a\s+|the\s+)?shell\s+commands?|curl|wget|powershell|web_?fetch|web_?search|wiki_(?:write|remove)"
-    r"|sl_(?:write|edit)_\w+|sql_execution|memory_ingest|emit_\w+"
+    r"|sl_(?:write|edit)_\w+|sql_execution|mongo_query|memory_ingest|emit_\w+"
     r"|(?:bash|shell|write|edit|fetch|browser|exec\w*|python|web)\s+tool)"
 )
 
@@ -177,7 +177,7 @@ RULES: Final = (
         "mentions an agent's prompt",
     ),
     _rule(
-        "bash|shell|curl|wget|fetch|search|wiki_|sl_|sql_execution|memory_ingest|emit_| tool",
+        "bash|shell|curl|wget|fetch|search|wiki_|sl_|sql_execution|mongo_query|memory_ingest|emit_| tool",
         rf"""\b(?:call|use|run|invoke|execute|launch)\s+(?:the\s+|your\s+)?{_TOOL}\b""",
         "asks to use a tool",
     ),

@@ -52,6 +52,7 @@ semantic_model:
 MODEL = "it calls a model"
 CAPTURE = "it needs a capture, which a model makes"
 DEMO = "it builds another demo"
+PIPELINE = "the demo has no MongoDB"
 SERVER = "it serves until it is stopped"
 PARSED_ONLY = {
     "ktx agents install --target claude-code --install-dir ../app": "it needs the folder of an application",
@@ -78,6 +79,9 @@ PARSED_ONLY = {
     "ktx memory revert latest --wait 60": CAPTURE,
     "ktx memory show latest": CAPTURE,
     "ktx memory show latest --verbose": CAPTURE,
+    'ktx mongo-query orders \'[{"$count": "n"}]\' --format csv': PIPELINE,
+    'ktx mongo-query orders \'[{"$sortByCount": "$status"}]\'': PIPELINE,
+    "ktx mongo-query orders --file monthly.json --max-rows 50": PIPELINE,
     "ktx proof --ablate measures --require-lift 0.05": MODEL,
     "ktx proof --runs 5 --max-usd 10 --markdown README.md": MODEL,
     "ktx runs show latest --transcript dbt:orders": "it needs a run with agents",

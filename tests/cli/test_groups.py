@@ -98,7 +98,7 @@ def test_help_shows_both_ways_to_use_it(ktx: Run) -> None:
     assert text.count("-h, --help") == 1
     assert ktx("scan", "shop", "--help").out == text
     assert ktx("scan", "diagram", "--help").out.startswith("Usage: ktx scan diagram [OPTIONS]")
-    assert "scan        Scan databases and commit the result." in ktx("--help").out
+    assert "scan         Scan databases and commit the result." in ktx("--help").out
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from bson import Decimal128, Int64, ObjectId
 
 from ktx_cli.core.errors import ConfigError, SourceError
+from ktx_cli.warehouses.mongodb.client import database_of, nodes_of, record_of
 from ktx_cli.warehouses.mongodb.connector import MongoConnector
 from ktx_cli.warehouses.mongodb.documents import MixedError, infer
 from ktx_cli.warehouses.mongodb.statements import readings
@@ -519,3 +520,10 @@ def test_rights_are_told(server: MongoEmulator, shop: Callable[..., Any]) -> Non
     finally:
         server.privileges = None
     assert connector.test(Scope()).privileges == ("the server has no access control",)
+
+
+def test_a_url_of_a_dns_record_names_it_and_shows_nothing_else() -> None:
+    spec = ConnectionSpec("shop", "mongodb", {"url": f"mongodb+srv://reader:{PASSWORD}@cluster.example.com/shop"})
+    assert (nodes_of(spec), record_of(spec), database_of(spec)) == ([], "cluster.example.com", "shop")
+    several = ConnectionSpec("shop", "mongodb", {"url": "mongodb://a:1,b:2/shop?replicaSet=rs0"})
+    assert nodes_of(several) == [("a", 1), ("b", 2)]

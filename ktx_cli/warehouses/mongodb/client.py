@@ -317,6 +317,13 @@ def nodes_of(spec: port.ConnectionSpec) -> list[tuple[str, int]]:
     return list(_parsed(spec, url).get("nodelist") or ()) if not url.startswith("mongodb+srv:") else []
 
 
+def record_of(spec: port.ConnectionSpec) -> str:
+    """Return the DNS record that a URL names instead of servers. Raises `ConfigError` for an invalid URL."""
+    url = str(spec.options.get("url") or "")
+    host = urlsplit(url).hostname if _parsed(spec, url.replace("mongodb+srv:", "mongodb:", 1)) else None
+    return host or "mongodb+srv"
+
+
 def database_of(spec: port.ConnectionSpec) -> str:
     """Return the database that a connection names, or an empty text."""
     if spec.options.get("database"):

@@ -12,7 +12,7 @@ from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.mongodb.catalog import MongoCatalog, MongoTable, child_ref, decoded, sampled
-from ktx_cli.warehouses.mongodb.client import Collection, MongoServer, nodes_of
+from ktx_cli.warehouses.mongodb.client import Collection, MongoServer, nodes_of, record_of
 from ktx_cli.warehouses.mongodb.documents import CHILD, Field, MixedError, TableShape, plain_value
 from ktx_cli.warehouses.mongodb.pipeline import check_pipeline
 from ktx_cli.warehouses.mongodb.statements import Reading, names_row_number, readings
@@ -64,7 +64,7 @@ class MongoConnector(DuckDbSession):
     """The sample of a statement consists of blocks of documents; see `catalog.sampled`."""
 
     def __init__(self, spec: port.ConnectionSpec) -> None:
-        place = ", ".join(f"{host}:{number}" for host, number in nodes_of(spec)) or "mongodb+srv"
+        place = ", ".join(f"{host}:{number}" for host, number in nodes_of(spec)) or record_of(spec)
         super().__init__(spec, place)
         options = spec.options
         self.sample_documents = int(options.get("sample_documents") or SAMPLE_DOCUMENTS)
