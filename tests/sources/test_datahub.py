@@ -195,10 +195,12 @@ def test_which_tags_restrict(name: str, expected: bool) -> None:
 
 
 def test_snapshots_and_proposals_say_the_same(tmp_path: Path) -> None:
-    fields = schema({**column("id"), "description": {"string": "Number."}}, primaryKeys={"array": ["id"]})
+    wrapped = {"com.linkedin.pegasus2avro.common.GlobalTags": tags("PII")}
+    own = {**column("id"), "description": {"string": "Number."}, "globalTags": wrapped}
+    fields = schema(own, primaryKeys={"array": ["id"]})
     old = snapshot_of(ORDERS, DatasetProperties={"description": {"string": "x"}}, SchemaMetadata=fields)
-    new = (mcp(ORDERS, "datasetProperties", {"description": "x"}),
-           mcp(ORDERS, "schemaMetadata", schema(column("id", "Number."), primaryKeys=["id"])))  # fmt: skip
+    plain = schema(column("id", "Number.", globalTags=tags("PII")), primaryKeys=["id"])
+    new = (mcp(ORDERS, "datasetProperties", {"description": "x"}), mcp(ORDERS, "schemaMetadata", plain))
     text = {"aspectName": "datasetProperties", "entityUrn": ORDERS, "entityType": "dataset", "changeType": "UPSERT",
             "aspect": {"value": '{"description": "x"}', "contentType": "application/json"}}  # fmt: skip
     (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir(), (tmp_path / "c").mkdir()
@@ -207,7 +209,7 @@ def test_snapshots_and_proposals_say_the_same(tmp_path: Path) -> None:
     assert (only["description"], only["primary_key"], only["columns"]) == (
         "x",
         ["id"],
-        [{"name": "id", "description": "Number."}],
+        [{"name": "id", "description": "Number.", "tags": ["PII"]}],
     )
 
 
@@ -393,3 +395,9 @@ def test_records(text: str, expected: list[int | str]) -> None:
 )
 def test_columns(path: str, expected: str) -> None:
     assert column_of(path) == expected
+
+
+def test_other_files_fill_no_report(tmp_path: Path) -> None:
+    others = {f"other{number}": '{"name": "x"}' for number in range(30)}
+    skipped = fetched(tmp_path, export=export(*WAREHOUSE), **others).skipped
+    assert len(skipped) == 21 and skipped[-1].what == "10 more files"

@@ -37,6 +37,8 @@ MAX_EXPORT: Final = 512_000_000
 
 _MOST_BROKEN: Final = 100
 """The maximum number of broken records of an export that a report lists."""
+_MOST_OTHERS: Final = 20
+"""The maximum number of files with other data that a report lists."""
 _MOST_TERMS: Final = 12
 """The maximum number of glossary terms in a unit."""
 
@@ -142,14 +144,16 @@ class CatalogSource(Source):
         if known:
             return replace(exports, files=known, cursor=cursor, fetched=0)
         reader, skipped, is_whole = self.reader(entry), list(exports.skipped), not exports.skipped
-        has_any = False
+        has_any, broken = False, ""
         for path, file in exports.files.items():
             found = self._read(reader, path, file, context)
             has_any = has_any or bool(found.count)
             skipped += found.skipped
             is_whole = is_whole and not found.is_broken
+            if found.is_broken and found.skipped:
+                broken = broken or f"{found.skipped[0].what}: {found.skipped[0].reason}"
         if not has_any:
-            raise self._lack(origin, exports.origin)
+            raise self._lack(origin, exports.origin, broken)
         files: dict[str, RawFile] = {}
         for path, content in raw_files(reader.entities()):
             _check_stopped(context)
@@ -167,7 +171,7 @@ class CatalogSource(Source):
             complete=is_whole,
             cursor=cursor if is_whole else None,
             fetched=fetched,
-            skipped=(*skipped, *reader.omitted()),
+            skipped=(*_bounded(skipped, f"it contains no metadata of {self.noun}"), *reader.omitted()),
         )
 
     def check(self, entry: Any, context: FetchContext) -> str:
@@ -261,7 +265,11 @@ class CatalogSource(Source):
             return _Read(0, [Skipped(path, error.message)], is_broken=True)
         return _Read(1) if found else _Read(0, [Skipped(path, f"it contains no metadata of {self.noun}")])
 
-    def _lack(self, origin: Origin, place: str) -> ConfigError:
+    def _lack(self, origin: Origin, place: str, broken: str = "") -> ConfigError:
+        """Return the error for a folder without an export. `broken`: the first record that cannot be read, if any."""
+        if broken:
+            message, hint = f"no export of {self.noun} at {place} can be read: {broken}", "export the metadata again"
+            return ConfigError(message, hint=hint)
         message = f"no export of {self.noun} at {place}: it contains no file with metadata of {self.noun}"
         key = "path" if origin.path or not origin.folder else "source_dir"
         return ConfigError(
@@ -295,6 +303,17 @@ def _with_known(files: Mapping[str, RawFile], known: Mapping[str, RawFile]) -> d
             if old.keys() - new.keys() or len(old.get("columns", ())) > len(new.get("columns", ())):
                 found[path] = before
     return found
+
+
+def _bounded(skipped: Iterable[Skipped], reason: str) -> Iterator[Skipped]:
+    """Yield what was skipped, but only some of the files that are skipped for a reason, and how many more there are."""
+    count = 0
+    for each in skipped:
+        count += each.reason == reason
+        if each.reason != reason or count <= _MOST_OTHERS:
+            yield each
+    if count > _MOST_OTHERS:
+        yield Skipped(plural(count - _MOST_OTHERS, "more file"), reason)
 
 
 def _check_stopped(context: FetchContext) -> None:

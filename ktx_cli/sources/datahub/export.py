@@ -302,12 +302,13 @@ def _only_value(value: Any) -> Any:
 
 
 def _without_unions(value: Any) -> Any:
-    """Return a value of a snapshot without the types of optional texts: `{"string": "x"}` is `x`."""
+    """Return a value of a snapshot without the types of optional values: `{"string": "x"}` is `x`."""
     if isinstance(value, list):
         return [_without_unions(each) for each in value]
     if not isinstance(value, Mapping):
         return value
-    if value.keys() in ({"string"}, {"array"}, {"boolean"}):
+    kind = next(iter(value)) if len(value) == 1 else ""
+    if kind in ("string", "array", "boolean", "map") or kind.startswith("com.linkedin."):
         return _without_unions(_only_value(value))
     return {key: _without_unions(each) for key, each in value.items()}
 
