@@ -63,6 +63,8 @@ class Warehouse(Kind):
     """Whether a single URL can replace the answers to the questions."""
     signature: Signature | None = None
     """The magic bytes of the database's files, if it is a file."""
+    table_mark: str = ""
+    """The pattern of what makes a folder a table, relative to the folder, if the database is a folder of such."""
     hosts: tuple[str, ...] = ()
     """Host name suffixes that distinguish this database from other kinds with the same scheme."""
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -53,5 +53,6 @@ WAREHOUSE = Warehouse(
     requirement="ktx-cli[delta]",
     verified="real",
     location="folder",
+    table_mark="_delta_log",
     questions=(Question("path", required=True, text="Folder of tables, relative to the project, or its URI"),),
 )

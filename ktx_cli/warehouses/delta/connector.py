@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from ktx_cli.core import ConfigError, one_line
+from ktx_cli.core import Command, ConfigError, one_line
 from ktx_cli.warehouses.base import source_path
 from ktx_cli.warehouses.delta.schema import constant, duckdb_type, fields, grouped, read_column
 from ktx_cli.warehouses.lake import storage
@@ -28,6 +28,7 @@ from ktx_cli.warehouses.lake.tables import (
     require_distinct,
 )
 from ktx_cli.warehouses.port import Column, ConnectionSpec, ObjectProblem, TableRef
+from ktx_cli.warehouses.registry import is_installed
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -62,6 +63,9 @@ class DeltaConnector(LakeConnector):
         self._options = {**_IMPATIENT, **texts(spec, "storage_options"), **texts(spec, "storage_secrets")}
         given = str(spec.options.get("path") or "")
         if "://" in given and not given.startswith("file:"):
+            if not is_installed("fsspec"):
+                hint = Command("install", "fsspec", program="pip")
+                raise ConfigError(f"connection `{spec.id}`: an object store needs the package fsspec", hint=hint)
             self._uri = given.rstrip("/")
             place = self._uri
         else:

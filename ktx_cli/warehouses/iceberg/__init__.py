@@ -64,6 +64,7 @@ WAREHOUSE = Warehouse(
     requirement="ktx-cli[iceberg]",
     verified="real",
     location="folder",
+    table_mark="metadata/*.metadata.json",
     questions=(
         Question("path", text="Folder of tables without a catalog, relative to the project"),
         Question("catalog", text="Type of the catalog (rest, glue, sql or hive), unless you gave a folder"),

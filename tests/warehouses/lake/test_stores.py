@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from ktx_cli.cli.app import app
 from ktx_cli.core import yaml
-from ktx_cli.core.errors import SourceError
+from ktx_cli.core.errors import ConfigError, SourceError
+from ktx_cli.warehouses.delta import connector as delta_connector
 from ktx_cli.warehouses.port import Connector, Scope
 from tests.warehouses.lake.stores import BUCKET, CREDENTIAL, SECRET, TOKEN, MappedIO, Server, serving
 
@@ -117,9 +118,9 @@ def test_a_refused_key_is_an_error_without_it(driver: str, store: Server, opened
                 options[block] = {**options[block], key: "OTHER"}
     said = ""
     try:
-        connector = opened(driver, **options)
-        said = "".join(each.message for each in connector.introspect(Scope()).problems)
-        connector.query("SELECT * FROM db.t")
+        session = opened(driver, **options)
+        said = "".join(each.message for each in session.introspect(Scope()).problems)
+        session.query("SELECT * FROM db.t")
     except SourceError as error:
         said += "".join(traceback.format_exception(error))
     assert said
@@ -187,6 +188,13 @@ def test_a_refused_credential_is_an_error_without_it(own: dict[str, str], rest: 
 def test_a_catalog_that_is_not_there(opened: Open) -> None:
     with pytest.raises(SourceError, match="cannot list the tables of the catalog"):
         opened("iceberg", catalog="rest", uri="http://127.0.0.1:9", token=TOKEN)
+
+
+def test_an_object_store_needs_another_package(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_connector, "is_installed", lambda name: False)
+    with pytest.raises(ConfigError, match="needs the package fsspec") as caught:
+        opened("delta", path="s3://lake/t")
+    assert caught.value.hint == "pip install fsspec"
 
 
 def test_a_catalog_that_does_not_answer(opened: Open) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ktx_cli.core import KtxError, is_device_name, monotonic, one_line
+from ktx_cli.core import KtxError, is_device_name, monotonic, one_line, plural
 from ktx_cli.project import (
     CONFIG_NAME,
     RAW_NAME,
@@ -109,10 +109,27 @@ class Offer:
 
 
 def file_databases(root: Path) -> list[Offer]:
-    """Return the databases in a folder, nearest first, then the folders of data files."""
+    """Return the databases in a folder, nearest first, then the folders of tables and of data files."""
     folders = list(folders_in(root))
     single = [found for folder in folders for found in _single(root, folder)]
-    return [*single[:MOST_FILES], *_of_data_files(root, folders)]
+    lakes, folders = _lakes(root, folders)
+    return [*single[:MOST_FILES], *lakes, *_of_data_files(root, folders)]
+
+
+def _lakes(root: Path, folders: list[Folder]) -> tuple[list[Offer], list[Folder]]:
+    """Return the folders of tables, and the other folders: files of a table also contain deleted rows."""
+    offers: list[Offer] = []
+    tables: set[PurePosixPath] = set()
+    for warehouse in WAREHOUSES.all():
+        mark = warehouse.table_mark
+        own = [each.path for each in folders if mark and next((root / each.path).glob(mark), None) is not None]
+        tables.update(own)
+        if own:
+            path = PurePosixPath(os.path.commonpath([each.parent for each in own]) or ".")
+            shown = "." if path == PurePosixPath(".") else f"{path}/"
+            label = f"folder {shown} with {plural(len(own), 'table')} of {warehouse.driver}"
+            offers.append(Offer(warehouse.driver, label, {"path": str(path)}, path.name or root.resolve().name))
+    return offers, [each for each in folders if tables.isdisjoint([each.path, *each.path.parents])]
 
 
 def _single(root: Path, folder: Folder) -> Iterator[Offer]:

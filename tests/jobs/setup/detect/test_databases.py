@@ -97,6 +97,30 @@ def test_a_folder_of_data_files(names: tuple[str, ...], path: str | None, tmp_pa
     assert [fields["path"] for driver, _, fields in found(folder) if driver == "files"] == ([path] if path else [])
 
 
+@pytest.mark.table(
+    ("names", "offers"),
+    [
+        (
+            ("lake/db/t/metadata/v1.metadata.json", "lake/db/t/data/a.parquet", "lake/db/t/data/b.parquet"),
+            [("iceberg", "lake/db")],
+        ),
+        (
+            ("lake/a/t/_delta_log/0.json", "lake/a/t/a.parquet", "lake/a/t/b.parquet", "lake/b/u/_delta_log/0.json"),
+            [("delta", "lake")],
+        ),
+        (("t/_delta_log/0.json", "t/a.parquet", "x/a.csv", "x/b.csv"), [("delta", "."), ("files", "x")]),
+        (("_delta_log/0.json", "a.parquet", "b.parquet"), [("delta", ".")]),
+    ],
+)
+def test_a_folder_of_tables(names: tuple[str, ...], offers: list[tuple[str, str]], tmp_path: Path) -> None:
+    """Their files are not offered as data files, because some of their rows are deleted."""
+    folder = tmp_path / str(len(list(tmp_path.iterdir())))
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert [(driver, fields["path"]) for driver, _, fields in found(folder)] == offers
+
+
 def test_looking_ends(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = put(**{f"{number:02}/x": SQLITE for number in range(40)})
     assert len(found(folder)) == files.MOST_FILES
