@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 
 BUILT_IN: Final = (
     "sqlite", "duckdb", "files", "postgres", "mysql", "sqlserver", "clickhouse", "snowflake", "bigquery", "redshift",
-    "databricks", "trino", "hologres", "iceberg", "delta", "mongodb", "spark",
+    "databricks", "trino", "hologres", "iceberg", "delta", "mongodb", "spark", "athena",
 )  # fmt: skip
 """The database drivers, in the order used in all lists; each is a folder in this package."""
 

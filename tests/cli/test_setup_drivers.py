@@ -140,6 +140,10 @@ ELSEWHERE: dict[str, Fields] = {
     "hologres": {"host": "db", "port": 80, "database": "dwh", "username": "u", "password": "canary-pw"},
     "trino": {"host": "db", "port": 8080, "catalog": "hive", "user": "u", "schemas": ["a", "b"], "ssl": False},
     "databricks": {"host": "db", "http_path": "/sql/1.0/warehouses/a", "token": "canary-token", "catalog": "main"},
+    "athena": {
+        "region": "eu-central-1", "workgroup": "analysts", "s3_staging_dir": "s3://bucket/ktx/", "profile": "p",
+        "databases": ["a"], "session_token": "canary-token",
+    },
     "spark": {"host": "db", "port": 15002, "token": "canary-token", "catalog": "lake", "schemas": ["a"]},
     "snowflake": {
         "account": "org-account", "warehouse": "COMPUTE_WH", "database": "DWH", "username": "U", "role": "READER",

@@ -157,14 +157,14 @@ def test_drivers_of_the_typescript_ktx_are_warned_about_and_nothing_fails(ktx: R
     committed(a_project(work, "drivers_of_its_own"))
     validated = ktx("config", "validate", "--json")
     assert validated.code == 0
-    assert [each["code"] for each in validated.envelope["warnings"]] == ["config_foreign_driver"] * 7
+    assert [each["code"] for each in validated.envelope["warnings"]] == ["config_foreign_driver"] * 4
     listed = ktx("connection", "list", "--json").data["connections"]
     assert [each["id"] for each in listed if each["kind"] != "disabled"] == ["ferries"]
-    assert len(listed) == 8
+    assert len(listed) == 5
     assert ktx("ingest", "--no-llm", "--json").code == 0
-    asked = ktx("ingest", "lake", "--no-llm", "--json")
+    asked = ktx("ingest", "boards", "--no-llm", "--json")
     assert asked.code == 2
-    assert "connection `lake` is disabled" in asked.envelope["error"]["message"]
+    assert "connection `boards` is disabled" in asked.envelope["error"]["message"]
 
 
 def test_a_run_skips_what_an_error_disables_and_says_so(ktx: Run, work: Path) -> None:

@@ -121,8 +121,8 @@ def test_a_connector_that_cannot_be_imported_names_its_package(distribution: Dis
 
 
 def test_a_driver_of_the_typescript_ktx_can_be_a_plug_in(distribution: Distribution, tmp_path: Path) -> None:
-    distribution("pond", {"athena": "pond:WAREHOUSE"}, QUACK.replace("quackbase", "athena"))
-    assert load(tmp_path, "athena").config.connections["pond"].driver == "athena"
+    distribution("pond", {"sigma": "pond:WAREHOUSE"}, QUACK.replace("quackbase", "sigma"))
+    assert load(tmp_path, "sigma").config.connections["pond"].driver == "sigma"
 
 
 def test_doctor_says_what_is_wrong_with_a_plug_in(distribution: Distribution, tmp_path: Path) -> None:

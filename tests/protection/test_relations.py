@@ -167,6 +167,7 @@ def test_which_names_are_those_of_queries(sql: str, are_queries: list[bool]) -> 
         ("clickhouse", "SELECT region FROM shop.customers", ""),
         ("clickhouse", "WITH (SELECT 1) AS other SELECT m FROM other", "the last scan did not find `other`"),
         ("databricks", "SELECT region FROM cat.shop.customers", ""),
+        ("athena", "CREATE VIEW shop.v AS SELECT email AS m FROM shop.customers", "reads `customers`"),
         ("spark", "SELECT email AS m FROM shop.customers", "reads `customers`"),
         ("trino", "SELECT email AS m FROM shop.customers", "reads `customers`"),
         ("redshift", "SELECT region FROM shop.customers", ""),

@@ -15,6 +15,7 @@ from ktx_cli.testing.spark_server import SparkServer
 from ktx_cli.testing.warehouse_contract import TABLES, PreparedDatabase, WarehouseContract, statements
 from tests.warehouses.lake.tables import IcebergLake, arrow_table
 from tests.warehouses.mongo_server import READING, as_document, emulator
+from tests.warehouses.test_athena import AthenaServer
 from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 
@@ -316,6 +317,36 @@ class TestSpark(WarehouseContract):
             endless="SELECT count(*) FROM range(100000000000000)",
             missing={"url": "sc://127.0.0.1:9"},
         )
+
+
+@pytest.mark.client("pyathena")
+class TestAthena(WarehouseContract):
+    """On a server of ours, with DuckDB behind it."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls) -> Iterator[PreparedDatabase]:
+        names = {"Order Details": "order_details"}  # Athena allows letters, digits and `_`.
+        with AthenaServer() as server:
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            server.session.execute("CREATE SCHEMA contract; SET schema = 'contract'")
+            for statement in statements(keys=False, names=names):
+                server.session.execute(statement)
+            yield PreparedDatabase(
+                "athena",
+                server.options(databases=["contract"]),
+                schema="contract",
+                keys=False,
+                names=names,
+                refused=(
+                    "UNLOAD (SELECT 1 AS a) TO 's3://b/p/' WITH (format = 'PARQUET')",
+                    "MSCK REPAIR TABLE contract.orders",
+                    "CREATE TABLE contract.u AS SELECT 1 AS a",
+                ),
+                endless="SELECT * FROM endless",
+                missing={**server.options(), "endpoint_url": "http://127.0.0.1:9"},
+            )
+            server.shutdown()
 
 
 class TestClickHouse(WarehouseContract):

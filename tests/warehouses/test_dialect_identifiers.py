@@ -18,7 +18,7 @@ from ktx_cli.warehouses.port import Connector, TableRef
 
 DIALECTS = (
     *("sqlite", "duckdb", "postgres", "mysql", "tsql", "snowflake"),
-    *("bigquery", "clickhouse", "redshift", "databricks", "trino", "spark"),
+    *("bigquery", "clickhouse", "redshift", "databricks", "trino", "spark", "athena"),
 )
 TEXTS = (
     "plain",

@@ -63,6 +63,7 @@ PACKAGES = [
     ("delta", "deltalake"),
     ("mongodb", "pymongo"),
     ("spark", "pyspark"),
+    ("athena", "pyathena"),
 ]
 
 

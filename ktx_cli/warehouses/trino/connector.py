@@ -49,7 +49,7 @@ class TrinoConnector(cloud.CloudConnector):
     def _check(self, sql: str) -> None:
         super()._check(sql)
         # A read-only transaction does not check the statement that such a function passes to another database.
-        if _passes_through(sql, self.where):
+        if passes_through(sql, self.where):
             raise read_only_error(self.where, "a statement with `system.query` is")
 
     def _open(self) -> Any:
@@ -214,7 +214,7 @@ def _roll_back(request: Any) -> None:
     request.transaction_id = "NONE"
 
 
-def _passes_through(sql: str, where: str) -> bool:
+def passes_through(sql: str, where: str) -> bool:
     """Return whether a statement calls `system.query` or `system.raw_query` in a connector."""
     from sqlglot import tokenize
     from sqlglot.errors import SqlglotError

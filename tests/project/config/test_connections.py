@@ -101,6 +101,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "delta": {"path": "lake"},
     "mongodb": {"url": "env:URL", "databases": ["shop"]},
     "spark": {"host": "db"},
+    "athena": {"region": "eu-north-1", "s3_staging_dir": "s3://harbour-results/"},
     "dbt": {"source_dir": "dbt"},
     "metricflow": {"metricflow": {"repoUrl": "git@host:org/repo.git"}},
     "lookml": {"repoUrl": "../lookml"},

@@ -219,7 +219,7 @@ EXPECTED = """\
 SELECT COUNT(*), SUM(CASE WHEN p.found = 1 THEN 0 ELSE 1 END) FROM s."child t" AS c LEFT JOIN \
 (SELECT DISTINCT a, "b]", 1 AS found FROM s.parent) AS p ON c.x = p.a AND c."y`" = p."b]" \
 WHERE NOT c.x IS NULL AND NOT c."y`" IS NULL"""
-WAREHOUSES = ("tsql", "snowflake", "bigquery", "clickhouse", "redshift", "databricks", "trino", "spark")
+WAREHOUSES = ("tsql", "snowflake", "bigquery", "clickhouse", "redshift", "databricks", "trino", "spark", "athena")
 
 
 @pytest.mark.table("dialect", WAREHOUSES)

@@ -57,6 +57,7 @@ TYPES = {
     ),
     "databricks": ("int", "varchar(40)", "string", "map<string,int>", "timestamp", "interval day to second"),
     "spark": ("int", "varchar(40)", "string", "map<string,int>", "timestamp", "interval day to second", "date"),
+    "athena": ("bigint", "varchar(40)", "string", "array<bigint>", "timestamp", "date", "decimal(10,2)"),
     "trino": ("bigint", "varchar(40)", "varchar", "array(bigint)", "timestamp(3)", "ipaddress", "char(3)"),
     "postgres": (
         "integer",
@@ -124,6 +125,7 @@ METHODS = [
     ("bigquery", SampleMethod.BLOCKS),
     ("databricks", SampleMethod.BLOCKS),
     ("spark", SampleMethod.RANDOM),
+    ("athena", None),
     ("trino", SampleMethod.RANDOM),
     ("duckdb", SampleMethod.RANDOM),
     ("clickhouse", None),

@@ -566,3 +566,48 @@ FROM `combined` AS `combined`
 ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    "billed"."name" AS "d0",
+    COUNT(*) AS "m0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  LEFT JOIN "shop"."regions" AS "billed"
+    ON "orders"."billed_to" = "billed"."id"
+  GROUP BY
+    "billed"."name"
+), "members" AS (
+  SELECT DISTINCT
+    "regions"."name" AS "d0"
+  FROM "shop"."regions" AS "regions"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    "orders__1"."m1" AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "members"."d0" AS "d0",
+    NULL AS "m0",
+    NULL AS "m1"
+  FROM "members" AS "members"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "name",
+  COALESCE("combined"."m0", 0) AS "orders",
+  "combined"."m1" AS "revenue"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

@@ -361,3 +361,32 @@ ORDER BY
   `orders__1`.`d0` ASC NULLS LAST,
   `orders__1`.`d1` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    "orders"."gift" AS "d0",
+    (
+      "orders"."amount" > 30
+    ) AS "d1",
+    SUM("orders"."amount") AS "m0",
+    COUNT(CASE WHEN (
+      "orders"."gift" = TRUE
+    ) THEN 1 END) AS "m1"
+  FROM "shop"."orders" AS "orders"
+  GROUP BY
+    "orders"."gift",
+    (
+      "orders"."amount" > 30
+    )
+)
+SELECT
+  "orders__1"."d0" AS "gift",
+  "orders__1"."d1" AS "big",
+  "orders__1"."m0" AS "revenue",
+  COALESCE("orders__1"."m1", 0) AS "gifts"
+FROM "orders__1" AS "orders__1"
+ORDER BY
+  "orders__1"."d0" ASC,
+  "orders__1"."d1" ASC
+LIMIT 1001;

@@ -215,3 +215,21 @@ ORDER BY
   `orders__1`.`m0` DESC,
   `orders__1`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    "orders"."status" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  GROUP BY
+    "orders"."status"
+)
+SELECT
+  "orders__1"."d0" AS "status",
+  "orders__1"."m0" AS "revenue"
+FROM "orders__1" AS "orders__1"
+ORDER BY
+  "orders__1"."m0" DESC,
+  "orders__1"."d0" ASC
+LIMIT 1001;

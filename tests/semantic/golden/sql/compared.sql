@@ -651,3 +651,52 @@ SELECT
   ) AS DOUBLE) / NULLIF(`combined`.`m1`, 0) AS `revenue_change_pct`
 FROM `combined` AS `combined`
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-02-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-03-01 00:00:00' AS TIMESTAMP(12))
+), "orders__1_2" AS (
+  SELECT
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-01-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-02-01 00:00:00' AS TIMESTAMP(12))
+), "stacked" AS (
+  SELECT
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+)
+SELECT
+  "combined"."m0" AS "revenue",
+  "combined"."m1" AS "revenue_previous",
+  (
+    "combined"."m0"
+  ) - (
+    "combined"."m1"
+  ) AS "revenue_change",
+  CAST(100.0 * (
+    (
+      "combined"."m0"
+    ) - (
+      "combined"."m1"
+    )
+  ) AS DOUBLE) / NULLIF("combined"."m1", 0) AS "revenue_change_pct"
+FROM "combined" AS "combined"
+LIMIT 1001;

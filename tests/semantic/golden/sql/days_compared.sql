@@ -1150,3 +1150,82 @@ FROM `combined` AS `combined`
 ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-03-28 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-03-31 18:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)
+), "orders__periods" AS (
+  SELECT DISTINCT
+    CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-03-28 00:00:00' AS TIMESTAMP(12))
+      AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-03-31 18:00:00' AS TIMESTAMP(12))
+    )
+    AND NOT CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) IS NULL
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) = CAST(DATE_ADD('MONTH', -1, "orders__periods"."period") AS DATE)
+    AND (
+      "orders__periods"."period" < CAST('2024-03-31' AS DATE)
+      OR CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-02-29 18:00:00' AS TIMESTAMP(12))
+    )
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-02-28 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-03-01 00:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_day",
+  "combined"."m0" AS "revenue",
+  "combined"."m1" AS "revenue_previous",
+  (
+    "combined"."m0"
+  ) - (
+    "combined"."m1"
+  ) AS "revenue_change",
+  CAST(100.0 * (
+    (
+      "combined"."m0"
+    ) - (
+      "combined"."m1"
+    )
+  ) AS DOUBLE) / NULLIF("combined"."m1", 0) AS "revenue_change_pct"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

@@ -638,3 +638,54 @@ FROM `combined` AS `combined`
 ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "customers__rows" AS (
+  SELECT DISTINCT
+    "orders"."status" AS "d0",
+    "customers"."balance" AS "c0",
+    "customers"."id" AS "g0"
+  FROM "shop"."customers" AS "customers"
+  LEFT JOIN "shop"."orders" AS "orders"
+    ON "customers"."id" = "orders"."customer_id"
+), "customers__1" AS (
+  SELECT
+    "customers__rows"."d0" AS "d0",
+    SUM("c0") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "customers__rows" AS "customers__rows"
+  GROUP BY
+    "customers__rows"."d0"
+), "members" AS (
+  SELECT DISTINCT
+    "orders"."status" AS "d0"
+  FROM "shop"."orders" AS "orders"
+), "stacked" AS (
+  SELECT
+    "customers__1"."d0" AS "d0",
+    "customers__1"."m0" AS "m0",
+    "customers__1"."m1" AS "m1"
+  FROM "customers__1" AS "customers__1"
+  UNION ALL
+  SELECT
+    "members"."d0" AS "d0",
+    NULL AS "m0",
+    NULL AS "m1"
+  FROM "members" AS "members"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "status",
+  "combined"."m0" AS "balance_total",
+  COALESCE("combined"."m1", 0) AS "customers"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

@@ -287,3 +287,27 @@ ORDER BY
   `members`.`d0` ASC NULLS LAST,
   `members`.`d1` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "members" AS (
+  SELECT DISTINCT
+    (
+      COALESCE("customers"."tier", 'none')
+    ) AS "d0",
+    "regions"."name" AS "d1"
+  FROM "shop"."customers" AS "customers"
+  LEFT JOIN "shop"."regions" AS "regions"
+    ON "customers"."region_id" = "regions"."id"
+  WHERE
+    (
+      "customers"."balance" > 20
+    )
+)
+SELECT
+  "members"."d0" AS "label",
+  "members"."d1" AS "name"
+FROM "members" AS "members"
+ORDER BY
+  "members"."d0" ASC,
+  "members"."d1" ASC
+LIMIT 1001;

@@ -357,3 +357,32 @@ FROM `orders__1` AS `orders__1`
 ORDER BY
   `orders__1`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__tuples" AS (
+  SELECT DISTINCT
+    "orders"."gift" AS "d0",
+    CASE
+      WHEN NOT "orders"."customer_id" IS NULL AND NOT "orders"."shipped_on" IS NULL
+      THEN "orders"."customer_id"
+    END AS "c0",
+    CASE
+      WHEN NOT "orders"."customer_id" IS NULL AND NOT "orders"."shipped_on" IS NULL
+      THEN "orders"."shipped_on"
+    END AS "c1"
+  FROM "shop"."orders" AS "orders"
+), "orders__1" AS (
+  SELECT
+    "orders__tuples"."d0" AS "d0",
+    COUNT("orders__tuples"."c0") AS "m0"
+  FROM "orders__tuples" AS "orders__tuples"
+  GROUP BY
+    "orders__tuples"."d0"
+)
+SELECT
+  "orders__1"."d0" AS "gift",
+  COALESCE("orders__1"."m0", 0) AS "buyer_days"
+FROM "orders__1" AS "orders__1"
+ORDER BY
+  "orders__1"."d0" ASC
+LIMIT 1001;

@@ -809,3 +809,68 @@ ORDER BY
   `combined`.`d0` ASC NULLS LAST,
   `combined`.`d1` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "lines__1" AS (
+  SELECT
+    "products"."name" AS "d0",
+    "orders"."status" AS "d1",
+    SUM("lines"."quantity") AS "m0",
+    SUM("lines"."quantity" * "products"."price") AS "m1"
+  FROM "shop"."lines" AS "lines"
+  LEFT JOIN "shop"."products" AS "products"
+    ON "lines"."product_id" = "products"."id"
+  LEFT JOIN "shop"."orders" AS "orders"
+    ON "lines"."order_id" = "orders"."id"
+  GROUP BY
+    "products"."name",
+    "orders"."status"
+), "members" AS (
+  SELECT
+    "d0",
+    "d1"
+  FROM (
+    SELECT DISTINCT
+      "products"."name" AS "d0"
+    FROM "shop"."products" AS "products"
+  ) AS "members_0"
+  CROSS JOIN (
+    SELECT DISTINCT
+      "orders"."status" AS "d1"
+    FROM "shop"."orders" AS "orders"
+  ) AS "members_1"
+), "stacked" AS (
+  SELECT
+    "lines__1"."d0" AS "d0",
+    "lines__1"."d1" AS "d1",
+    "lines__1"."m0" AS "m0",
+    "lines__1"."m1" AS "m1"
+  FROM "lines__1" AS "lines__1"
+  UNION ALL
+  SELECT
+    "members"."d0" AS "d0",
+    "members"."d1" AS "d1",
+    NULL AS "m0",
+    NULL AS "m1"
+  FROM "members" AS "members"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    "stacked"."d1" AS "d1",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0",
+    "stacked"."d1"
+)
+SELECT
+  "combined"."d0" AS "name",
+  "combined"."d1" AS "status",
+  "combined"."m0" AS "pieces",
+  "combined"."m1" AS "value"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC,
+  "combined"."d1" ASC
+LIMIT 1001;

@@ -2669,3 +2669,231 @@ FROM `combined` AS `combined`
 ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) AS "d0",
+    COUNT(*) AS "m0"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-01-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-01-15 00:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)
+), "shown_periods" AS (
+  SELECT
+    "orders__1"."d0" AS "period"
+  FROM "orders__1" AS "orders__1"
+  WHERE
+    NOT "orders__1"."d0" IS NULL
+), "periods" AS (
+  SELECT
+    DATE_ADD(
+      'DAY',
+      d5.digit * 10000 + d4.digit * 1000 + d3.digit * 100 + d2.digit * 10 + d1.digit,
+      ends.first_period
+    ) AS "period"
+  FROM (
+    SELECT
+      CAST('2024-01-01' AS DATE) AS first_period,
+      CAST('2024-01-14' AS DATE) AS last_period
+  ) AS ends
+  CROSS JOIN (
+    SELECT
+      0 AS digit
+    UNION ALL
+    SELECT
+      1 AS digit
+    UNION ALL
+    SELECT
+      2 AS digit
+    UNION ALL
+    SELECT
+      3 AS digit
+    UNION ALL
+    SELECT
+      4 AS digit
+    UNION ALL
+    SELECT
+      5 AS digit
+    UNION ALL
+    SELECT
+      6 AS digit
+    UNION ALL
+    SELECT
+      7 AS digit
+    UNION ALL
+    SELECT
+      8 AS digit
+    UNION ALL
+    SELECT
+      9 AS digit
+  ) AS d5
+  CROSS JOIN (
+    SELECT
+      0 AS digit
+    UNION ALL
+    SELECT
+      1 AS digit
+    UNION ALL
+    SELECT
+      2 AS digit
+    UNION ALL
+    SELECT
+      3 AS digit
+    UNION ALL
+    SELECT
+      4 AS digit
+    UNION ALL
+    SELECT
+      5 AS digit
+    UNION ALL
+    SELECT
+      6 AS digit
+    UNION ALL
+    SELECT
+      7 AS digit
+    UNION ALL
+    SELECT
+      8 AS digit
+    UNION ALL
+    SELECT
+      9 AS digit
+  ) AS d4
+  CROSS JOIN (
+    SELECT
+      0 AS digit
+    UNION ALL
+    SELECT
+      1 AS digit
+    UNION ALL
+    SELECT
+      2 AS digit
+    UNION ALL
+    SELECT
+      3 AS digit
+    UNION ALL
+    SELECT
+      4 AS digit
+    UNION ALL
+    SELECT
+      5 AS digit
+    UNION ALL
+    SELECT
+      6 AS digit
+    UNION ALL
+    SELECT
+      7 AS digit
+    UNION ALL
+    SELECT
+      8 AS digit
+    UNION ALL
+    SELECT
+      9 AS digit
+  ) AS d3
+  CROSS JOIN (
+    SELECT
+      0 AS digit
+    UNION ALL
+    SELECT
+      1 AS digit
+    UNION ALL
+    SELECT
+      2 AS digit
+    UNION ALL
+    SELECT
+      3 AS digit
+    UNION ALL
+    SELECT
+      4 AS digit
+    UNION ALL
+    SELECT
+      5 AS digit
+    UNION ALL
+    SELECT
+      6 AS digit
+    UNION ALL
+    SELECT
+      7 AS digit
+    UNION ALL
+    SELECT
+      8 AS digit
+    UNION ALL
+    SELECT
+      9 AS digit
+  ) AS d2
+  CROSS JOIN (
+    SELECT
+      0 AS digit
+    UNION ALL
+    SELECT
+      1 AS digit
+    UNION ALL
+    SELECT
+      2 AS digit
+    UNION ALL
+    SELECT
+      3 AS digit
+    UNION ALL
+    SELECT
+      4 AS digit
+    UNION ALL
+    SELECT
+      5 AS digit
+    UNION ALL
+    SELECT
+      6 AS digit
+    UNION ALL
+    SELECT
+      7 AS digit
+    UNION ALL
+    SELECT
+      8 AS digit
+    UNION ALL
+    SELECT
+      9 AS digit
+  ) AS d1
+  WHERE
+    DATE_ADD('DAY', d5.digit * 10000, ends.first_period) <= ends.last_period
+    AND DATE_ADD('DAY', d5.digit * 10000 + d4.digit * 1000, ends.first_period) <= ends.last_period
+    AND DATE_ADD('DAY', d5.digit * 10000 + d4.digit * 1000 + d3.digit * 100, ends.first_period) <= ends.last_period
+    AND DATE_ADD(
+      'DAY',
+      d5.digit * 10000 + d4.digit * 1000 + d3.digit * 100 + d2.digit * 10,
+      ends.first_period
+    ) <= ends.last_period
+    AND DATE_ADD(
+      'DAY',
+      d5.digit * 10000 + d4.digit * 1000 + d3.digit * 100 + d2.digit * 10 + d1.digit,
+      ends.first_period
+    ) <= ends.last_period
+), "every_period" AS (
+  SELECT
+    "periods"."period" AS "d0"
+  FROM "periods"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "every_period"."d0" AS "d0",
+    NULL AS "m0"
+  FROM "every_period" AS "every_period"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_day",
+  COALESCE("combined"."m0", 0) AS "orders"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

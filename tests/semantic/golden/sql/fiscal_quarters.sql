@@ -735,3 +735,64 @@ ORDER BY
   `tickets__1`.`d0` ASC NULLS LAST,
   `tickets__1`.`d1` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "tickets__allowed" AS (
+  SELECT
+    *
+  FROM "shop"."tickets" AS "tickets"
+  WHERE
+    (
+      "tickets"."grade" <= 2
+    )
+), "tickets__1" AS (
+  SELECT
+    DATE_ADD(
+      'MONTH',
+      -(
+        (
+          EXTRACT(MONTH FROM CAST("tickets"."opened_on" AS DATE)) + 8
+        ) % 3
+      ),
+      DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE))
+    ) AS "d0",
+    DATE_ADD(
+      'MONTH',
+      -(
+        (
+          EXTRACT(MONTH FROM CAST("tickets"."opened_on" AS DATE)) + 8
+        ) % 12
+      ),
+      DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE))
+    ) AS "d1",
+    COUNT(*) AS "m0"
+  FROM "tickets__allowed" AS "tickets"
+  GROUP BY
+    DATE_ADD(
+      'MONTH',
+      -(
+        (
+          EXTRACT(MONTH FROM CAST("tickets"."opened_on" AS DATE)) + 8
+        ) % 3
+      ),
+      DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE))
+    ),
+    DATE_ADD(
+      'MONTH',
+      -(
+        (
+          EXTRACT(MONTH FROM CAST("tickets"."opened_on" AS DATE)) + 8
+        ) % 12
+      ),
+      DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE))
+    )
+)
+SELECT
+  "tickets__1"."d0" AS "opened_on_fiscal_quarter",
+  "tickets__1"."d1" AS "opened_on_fiscal_year",
+  COALESCE("tickets__1"."m0", 0) AS "tickets"
+FROM "tickets__1" AS "tickets__1"
+ORDER BY
+  "tickets__1"."d0" ASC,
+  "tickets__1"."d1" ASC
+LIMIT 1001;

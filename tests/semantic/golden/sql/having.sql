@@ -710,3 +710,60 @@ ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 6
 OFFSET 1;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    "customers"."name" AS "d0",
+    SUM("orders"."amount") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."orders" AS "orders"
+  LEFT JOIN "shop"."customers" AS "customers"
+    ON "orders"."customer_id" = "customers"."id"
+  GROUP BY
+    "customers"."name"
+), "members" AS (
+  SELECT DISTINCT
+    "customers"."name" AS "d0"
+  FROM "shop"."customers" AS "customers"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    "orders__1"."m1" AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "members"."d0" AS "d0",
+    NULL AS "m0",
+    NULL AS "m1"
+  FROM "members" AS "members"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "name",
+  "combined"."m0" AS "revenue"
+FROM "combined" AS "combined"
+WHERE
+  (
+    (
+      COALESCE("combined"."m1", 0)
+    ) > 2
+  )
+  AND (
+    (
+      "combined"."m0"
+    ) >= 50
+  )
+ORDER BY
+  "combined"."m0" DESC,
+  "combined"."d0" ASC
+OFFSET 1
+LIMIT 6;

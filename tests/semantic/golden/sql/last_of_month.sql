@@ -1183,3 +1183,90 @@ ORDER BY
   `combined`.`d0` ASC NULLS LAST,
   `combined`.`d1` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "stock__rows" AS (
+  SELECT
+    DATE_TRUNC('MONTH', CAST("stock"."day" AS DATE)) AS "d0",
+    "products"."name" AS "d1",
+    "stock"."day" AS "t",
+    MAX("stock"."day") OVER (PARTITION BY DATE_TRUNC('MONTH', CAST("stock"."day" AS DATE))) AS "t_last",
+    CASE WHEN (
+      "products"."price" < 20
+    ) THEN 1 ELSE 0 END AS "kept",
+    "stock"."pieces" AS "c0"
+  FROM "shop"."stock" AS "stock"
+  LEFT JOIN "shop"."products" AS "products"
+    ON "stock"."product_id" = "products"."id"
+), "stock__1" AS (
+  SELECT
+    "stock__rows"."d0" AS "d0",
+    "stock__rows"."d1" AS "d1",
+    SUM(CASE WHEN "t" = "t_last" THEN "c0" END) AS "m0"
+  FROM "stock__rows" AS "stock__rows"
+  WHERE
+    "stock__rows"."kept" = 1
+  GROUP BY
+    "stock__rows"."d0",
+    "stock__rows"."d1"
+), "stock__by_time" AS (
+  SELECT
+    DATE_TRUNC('MONTH', CAST("stock"."day" AS DATE)) AS "d0",
+    "products"."name" AS "d1",
+    "stock"."day" AS "t",
+    SUM("stock"."pieces") AS "m1"
+  FROM "shop"."stock" AS "stock"
+  LEFT JOIN "shop"."products" AS "products"
+    ON "stock"."product_id" = "products"."id"
+  WHERE
+    (
+      "products"."price" < 20
+    )
+  GROUP BY
+    DATE_TRUNC('MONTH', CAST("stock"."day" AS DATE)),
+    "products"."name",
+    "stock"."day"
+), "stock__1_2" AS (
+  SELECT
+    "stock__by_time"."d0" AS "d0",
+    "stock__by_time"."d1" AS "d1",
+    AVG(CAST("stock__by_time"."m1" AS DOUBLE)) AS "m1"
+  FROM "stock__by_time" AS "stock__by_time"
+  GROUP BY
+    "stock__by_time"."d0",
+    "stock__by_time"."d1"
+), "stacked" AS (
+  SELECT
+    "stock__1"."d0" AS "d0",
+    "stock__1"."d1" AS "d1",
+    "stock__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "stock__1" AS "stock__1"
+  UNION ALL
+  SELECT
+    "stock__1_2"."d0" AS "d0",
+    "stock__1_2"."d1" AS "d1",
+    NULL AS "m0",
+    "stock__1_2"."m1" AS "m1"
+  FROM "stock__1_2" AS "stock__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    "stacked"."d1" AS "d1",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0",
+    "stacked"."d1"
+)
+SELECT
+  "combined"."d0" AS "day_month",
+  "combined"."d1" AS "name",
+  "combined"."m0" AS "on_hand",
+  "combined"."m1" AS "usual"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC,
+  "combined"."d1" ASC
+LIMIT 1001;

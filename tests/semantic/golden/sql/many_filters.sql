@@ -371,3 +371,34 @@ FROM `orders__1` AS `orders__1`
 ORDER BY
   `orders__1`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    "orders"."status" AS "d0",
+    SUM(CASE WHEN (
+      "orders"."status" IN ('paid', 'sent')
+    ) THEN "orders"."amount" END) AS "m0"
+  FROM "shop"."orders" AS "orders"
+  LEFT JOIN "shop"."customers" AS "customers"
+    ON "orders"."customer_id" = "customers"."id"
+  WHERE
+    (
+      "customers"."tier" = 'gold' OR "customers"."tier" IS NULL
+    )
+    AND (
+      "orders"."status" LIKE 'p%' OR "orders"."gift" = FALSE
+    )
+    AND (
+      "orders"."discount" BETWEEN 0.25 AND 1.5
+    )
+  GROUP BY
+    "orders"."status"
+)
+SELECT
+  "orders__1"."d0" AS "status",
+  "orders__1"."m0" AS "revenue"
+FROM "orders__1" AS "orders__1"
+ORDER BY
+  "orders__1"."d0" ASC
+LIMIT 1001;

@@ -862,3 +862,72 @@ FROM `combined` AS `combined`
 ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "tickets__allowed" AS (
+  SELECT
+    *
+  FROM "shop"."tickets" AS "tickets"
+  WHERE
+    (
+      "tickets"."grade" <= 2
+    )
+), "orders__1" AS (
+  SELECT
+    "customers"."name" AS "d0",
+    COUNT(*) AS "m0"
+  FROM "shop"."orders" AS "orders"
+  LEFT JOIN "shop"."customers" AS "customers"
+    ON "orders"."customer_id" = "customers"."id"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."orders" AS "orders__any"
+      LEFT JOIN "shop"."customers" AS "customers"
+        ON "orders__any"."customer_id" = "customers"."id"
+      LEFT JOIN "tickets__allowed" AS "tickets"
+        ON "customers"."id" = "tickets"."customer_id"
+      WHERE
+        "orders__any"."id" IS NOT DISTINCT FROM "orders"."id"
+        AND (
+          "tickets"."id" IS NULL
+        )
+    )
+  GROUP BY
+    "customers"."name"
+), "members" AS (
+  SELECT DISTINCT
+    "customers"."name" AS "d0"
+  FROM "shop"."customers" AS "customers"
+  LEFT JOIN "tickets__allowed" AS "tickets"
+    ON "customers"."id" = "tickets"."customer_id"
+  WHERE
+    (
+      "tickets"."id" IS NULL
+    )
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "members"."d0" AS "d0",
+    NULL AS "m0"
+  FROM "members" AS "members"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "name",
+  COALESCE("combined"."m0", 0) AS "orders"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

@@ -1244,3 +1244,76 @@ ORDER BY
   `combined`.`d0` ASC NULLS LAST,
   `combined`.`d1` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) AS "d0",
+    "orders"."gift" AS "d1",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-01-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-04-01 00:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)),
+    "orders"."gift"
+), "orders__periods" AS (
+  SELECT DISTINCT
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    (
+      CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2024-01-01 00:00:00' AS TIMESTAMP(12))
+      AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-04-01 00:00:00' AS TIMESTAMP(12))
+    )
+    AND NOT DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) IS NULL
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    "orders"."gift" AS "d1",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) = DATE_TRUNC('MONTH', CAST(DATE_ADD('MONTH', -1, "orders__periods"."period") AS DATE))
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2023-12-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-03-01 00:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    "orders__periods"."period",
+    "orders"."gift"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."d1" AS "d1",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    "orders__1_2"."d1" AS "d1",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1"
+  FROM "orders__1_2" AS "orders__1_2"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    "stacked"."d1" AS "d1",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0",
+    "stacked"."d1"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."d1" AS "gift",
+  "combined"."m0" AS "revenue",
+  "combined"."m1" AS "revenue_before"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC,
+  "combined"."d1" ASC
+LIMIT 1001;

@@ -1233,3 +1233,88 @@ FROM `combined` AS `combined`
 ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__periods" AS (
+  SELECT DISTINCT
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) AS "period"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    NOT DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) IS NULL
+), "orders__1" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) < DATE_ADD('MONTH', 1, "orders__periods"."period")
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_2" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) < DATE_ADD('MONTH', 1, "orders__periods"."period")
+    AND CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) >= DATE_ADD('DAY', -28, DATE_ADD('MONTH', 1, "orders__periods"."period"))
+  GROUP BY
+    "orders__periods"."period"
+), "orders__1_3" AS (
+  SELECT
+    "orders__periods"."period" AS "d0",
+    SUM("orders"."amount") AS "m2"
+  FROM "shop"."orders" AS "orders"
+  INNER JOIN "orders__periods" AS "orders__periods"
+    ON CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) < DATE_ADD('MONTH', 1, "orders__periods"."period")
+    AND CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE) >= DATE_ADD(
+      'MONTH',
+      -(
+        (
+          EXTRACT(MONTH FROM CAST("orders__periods"."period" AS DATE)) + 8
+        ) % 12
+      ),
+      DATE_TRUNC('MONTH', CAST("orders__periods"."period" AS DATE))
+    )
+  GROUP BY
+    "orders__periods"."period"
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1",
+    NULL AS "m2"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "orders__1_2"."d0" AS "d0",
+    NULL AS "m0",
+    "orders__1_2"."m1" AS "m1",
+    NULL AS "m2"
+  FROM "orders__1_2" AS "orders__1_2"
+  UNION ALL
+  SELECT
+    "orders__1_3"."d0" AS "d0",
+    NULL AS "m0",
+    NULL AS "m1",
+    "orders__1_3"."m2" AS "m2"
+  FROM "orders__1_3" AS "orders__1_3"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1",
+    MAX("stacked"."m2") AS "m2"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "placed_at_month",
+  "combined"."m0" AS "revenue_so_far",
+  "combined"."m1" AS "revenue_28",
+  "combined"."m2" AS "revenue_fytd"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

@@ -375,3 +375,34 @@ SELECT
   COALESCE(`customers__1`.`m1`, 0) AS `customers`
 FROM `customers__1` AS `customers__1`
 LIMIT 1001;
+
+-- athena
+WITH "customers__1" AS (
+  SELECT
+    SUM("customers"."balance") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        (
+          "customers__any"."id" IS NOT DISTINCT FROM "customers"."id"
+          AND (
+            "orders"."amount" > 30
+          )
+        )
+        AND (
+          "orders"."status" = 'paid'
+        )
+    )
+)
+SELECT
+  "customers__1"."m0" AS "balance_total",
+  COALESCE("customers__1"."m1", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;

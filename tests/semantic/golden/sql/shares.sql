@@ -513,3 +513,45 @@ ORDER BY
   `orders__1`.`d0` ASC NULLS LAST,
   `orders__1`.`d1` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    "orders"."status" AS "d0",
+    "customers"."tier" AS "d1",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  LEFT JOIN "shop"."customers" AS "customers"
+    ON "orders"."customer_id" = "customers"."id"
+  GROUP BY
+    "orders"."status",
+    "customers"."tier"
+), "orders__totals" AS (
+  SELECT
+    SUM("orders"."amount") AS "m1"
+  FROM "shop"."orders" AS "orders"
+), "orders__totals_2" AS (
+  SELECT
+    "orders"."status" AS "d0",
+    SUM("orders"."amount") AS "m2"
+  FROM "shop"."orders" AS "orders"
+  GROUP BY
+    "orders"."status"
+)
+SELECT
+  "orders__1"."d0" AS "status",
+  "orders__1"."d1" AS "tier",
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals"."m1", 0)
+  ) AS "share",
+  100.0 * (
+    CAST("orders__1"."m0" AS DOUBLE) / NULLIF("orders__totals_2"."m2", 0)
+  ) AS "share_of_status"
+FROM "orders__1" AS "orders__1"
+CROSS JOIN "orders__totals" AS "orders__totals"
+LEFT JOIN "orders__totals_2" AS "orders__totals_2"
+  ON "orders__1"."d0" IS NOT DISTINCT FROM "orders__totals_2"."d0"
+ORDER BY
+  "orders__1"."d0" ASC,
+  "orders__1"."d1" ASC
+LIMIT 1001;

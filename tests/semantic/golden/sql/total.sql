@@ -155,3 +155,16 @@ SELECT
   COALESCE(`orders__1`.`m1`, 0) AS `orders`
 FROM `orders__1` AS `orders__1`
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    SUM("orders"."amount") AS "m0",
+    COUNT(*) AS "m1"
+  FROM "shop"."orders" AS "orders"
+)
+SELECT
+  "orders__1"."m0" AS "revenue",
+  COALESCE("orders__1"."m1", 0) AS "orders"
+FROM "orders__1" AS "orders__1"
+LIMIT 1001;

@@ -902,3 +902,62 @@ FROM `combined` AS `combined`
 ORDER BY
   `combined`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    CAST("orders"."placed_at" AS TIMESTAMP(12)) >= CAST('2023-12-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST("orders"."placed_at" AS TIMESTAMP(12)) < CAST('2024-04-01 00:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE))
+), "tickets__allowed" AS (
+  SELECT
+    *
+  FROM "shop"."tickets" AS "tickets"
+  WHERE
+    (
+      "tickets"."grade" <= 2
+    )
+), "tickets__1" AS (
+  SELECT
+    DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE)) AS "d0",
+    COUNT(*) AS "m1"
+  FROM "tickets__allowed" AS "tickets"
+  WHERE
+    CAST("tickets"."opened_on" AS DATE) >= CAST('2023-12-01' AS DATE)
+    AND CAST("tickets"."opened_on" AS DATE) < CAST('2024-04-01' AS DATE)
+  GROUP BY
+    DATE_TRUNC('MONTH', CAST("tickets"."opened_on" AS DATE))
+), "stacked" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "m0",
+    NULL AS "m1"
+  FROM "orders__1" AS "orders__1"
+  UNION ALL
+  SELECT
+    "tickets__1"."d0" AS "d0",
+    NULL AS "m0",
+    "tickets__1"."m1" AS "m1"
+  FROM "tickets__1" AS "tickets__1"
+), "combined" AS (
+  SELECT
+    "stacked"."d0" AS "d0",
+    MAX("stacked"."m0") AS "m0",
+    MAX("stacked"."m1") AS "m1"
+  FROM "stacked" AS "stacked"
+  GROUP BY
+    "stacked"."d0"
+)
+SELECT
+  "combined"."d0" AS "metric_time_month",
+  "combined"."m0" AS "revenue",
+  COALESCE("combined"."m1", 0) AS "tickets"
+FROM "combined" AS "combined"
+ORDER BY
+  "combined"."d0" ASC
+LIMIT 1001;

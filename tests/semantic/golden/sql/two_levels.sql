@@ -453,3 +453,34 @@ FROM `orders__1_2` AS `orders__1_2`
 ORDER BY
   `orders__1_2`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)) AS "d0",
+    "orders"."customer_id" AS "d1",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  GROUP BY
+    DATE_TRUNC('MONTH', CAST(CAST("orders"."placed_at" AS TIMESTAMP(12)) AS DATE)),
+    "orders"."customer_id"
+), "orders__by_key" AS (
+  SELECT
+    "orders__1"."d0" AS "d0",
+    "orders__1"."m0" AS "v0"
+  FROM "orders__1" AS "orders__1"
+), "orders__1_2" AS (
+  SELECT
+    "orders__by_key"."d0" AS "d0",
+    AVG(CAST("orders__by_key"."v0" AS DOUBLE)) AS "m1"
+  FROM "orders__by_key" AS "orders__by_key"
+  GROUP BY
+    "orders__by_key"."d0"
+)
+SELECT
+  "orders__1_2"."d0" AS "placed_at_month",
+  "orders__1_2"."m1" AS "mean_of_customers"
+FROM "orders__1_2" AS "orders__1_2"
+ORDER BY
+  "orders__1_2"."d0" ASC
+LIMIT 1001;

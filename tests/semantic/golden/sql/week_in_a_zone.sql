@@ -1553,3 +1553,41 @@ FROM `orders__1` AS `orders__1`
 ORDER BY
   `orders__1`.`d0` ASC NULLS LAST
 LIMIT 1001;
+
+-- athena
+WITH "orders__1" AS (
+  SELECT
+    DATE_TRUNC(
+      'WEEK',
+      CAST(CAST(AT_TIMEZONE(
+        WITH_TIMEZONE(CAST("orders"."placed_at" AS TIMESTAMP(12)), 'UTC'),
+        'America/New_York'
+      ) AS TIMESTAMP(12)) AS DATE)
+    ) AS "d0",
+    SUM("orders"."amount") AS "m0"
+  FROM "shop"."orders" AS "orders"
+  WHERE
+    CAST(AT_TIMEZONE(
+      WITH_TIMEZONE(CAST("orders"."placed_at" AS TIMESTAMP(12)), 'UTC'),
+      'America/New_York'
+    ) AS TIMESTAMP(12)) >= CAST('2024-03-01 00:00:00' AS TIMESTAMP(12))
+    AND CAST(AT_TIMEZONE(
+      WITH_TIMEZONE(CAST("orders"."placed_at" AS TIMESTAMP(12)), 'UTC'),
+      'America/New_York'
+    ) AS TIMESTAMP(12)) < CAST('2024-03-31 00:00:00' AS TIMESTAMP(12))
+  GROUP BY
+    DATE_TRUNC(
+      'WEEK',
+      CAST(CAST(AT_TIMEZONE(
+        WITH_TIMEZONE(CAST("orders"."placed_at" AS TIMESTAMP(12)), 'UTC'),
+        'America/New_York'
+      ) AS TIMESTAMP(12)) AS DATE)
+    )
+)
+SELECT
+  "orders__1"."d0" AS "placed_at_week",
+  "orders__1"."m0" AS "revenue"
+FROM "orders__1" AS "orders__1"
+ORDER BY
+  "orders__1"."d0" ASC
+LIMIT 1001;

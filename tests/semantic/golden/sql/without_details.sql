@@ -294,3 +294,27 @@ SELECT
   COALESCE(`customers__1`.`m0`, 0) AS `customers`
 FROM `customers__1` AS `customers__1`
 LIMIT 1001;
+
+-- athena
+WITH "customers__1" AS (
+  SELECT
+    COUNT(*) AS "m0"
+  FROM "shop"."customers" AS "customers"
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM "shop"."customers" AS "customers__any"
+      LEFT JOIN "shop"."orders" AS "orders"
+        ON "customers__any"."id" = "orders"."customer_id"
+      WHERE
+        "customers__any"."id" IS NOT DISTINCT FROM "customers"."id"
+        AND (
+          "orders"."id" IS NULL
+        )
+    )
+)
+SELECT
+  COALESCE("customers__1"."m0", 0) AS "customers"
+FROM "customers__1" AS "customers__1"
+LIMIT 1001;

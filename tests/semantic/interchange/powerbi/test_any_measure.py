@@ -104,7 +104,7 @@ PATH = "Market.SemanticModel/definition/tables/_Measures.tmdl"
 @pytest.mark.table(
     "dialect",
     ["duckdb", "postgres", "sqlite", "mysql", "snowflake", "bigquery", "tsql", "clickhouse", "redshift", "databricks",
-     "trino", "spark"],
+     "trino", "spark", "athena"],
 )  # fmt: skip
 def test_the_market_in_every_dialect(dialect: str) -> None:
     layer = MemoryTree({"semantic-layer/market/_schema/main.yaml": MANIFEST.encode()})
