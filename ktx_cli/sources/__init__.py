@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 BUILT_IN: Final = (
     *("dbt", "metricflow", "lookml", "powerbi", "tableau", "odcs"),
-    *("looker", "metabase", "notion", "confluence", "google-drive", "jira", "documents"),
+    *("looker", "metabase", "notion", "confluence", "gdrive", "jira", "documents"),
     *("datahub", "openmetadata", "sigma"),
 )
 """The drivers of context sources, in the order used in all lists."""

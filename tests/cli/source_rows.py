@@ -582,7 +582,7 @@ class Confluence(WebRow):
 
 
 class GoogleDrive(WebRow):
-    name, kind = "google-drive", "google-drive"
+    name, kind = "gdrive", "gdrive"
     files, units, projects = 4, 4, True
     content = r"/drive/v3/files/doc-\d/export"
     shapes: ClassVar[Mapping[str, str]] = {
@@ -601,7 +601,7 @@ class GoogleDrive(WebRow):
 
     def connections(self) -> dict[str, Any]:
         entry = {
-            "driver": "google-drive", "folder_ids": ["folder-top"], "credentials_json": "env:GOOGLE_KEY",
+            "driver": "gdrive", "folder_ids": ["folder-top"], "credentials_json": "env:GOOGLE_KEY",
             "base_url": self.site.url,
         }  # fmt: skip
         return {"src": entry}

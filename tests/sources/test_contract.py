@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.sources.confluence.source import ConfluenceSource
-from ktx_cli.sources.google_drive.source import GoogleDriveSource
+from ktx_cli.sources.gdrive.source import GoogleDriveSource
 from ktx_cli.sources.jira.source import JiraSource
 from ktx_cli.sources.notion.source import NotionSource
 from ktx_cli.sources.query_history.source import QueryHistorySource
@@ -363,7 +363,7 @@ class TestGoogleDrive(SourceContract):
 
         web_site.answers = answers
         return SourceCase(
-            {"driver": "google-drive", "base_url": web_site.url, "folder_ids": [TOP], "credentials_json": "env:KEY"},
+            {"driver": "gdrive", "base_url": web_site.url, "folder_ids": [TOP], "credentials_json": "env:KEY"},
             change=lambda: fake.document("doc-2", "Refunds", "Never."),
             remove=lambda: fake.files.pop("doc-2"),
             breaks=refusing(web_site, reply),

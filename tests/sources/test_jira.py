@@ -290,3 +290,12 @@ def test_a_document_of_any_depth_is_read() -> None:
         document = node("blockquote", document)
     assert adf_markdown(document) == ""
     assert adf_markdown("text") == adf_markdown(None) == ""
+
+
+def test_labels_and_a_date_narrow_the_query() -> None:
+    assert jql_of(["DOCS"], None, labels=["kb", 'a"b'], since="2024-01-01") == (
+        'project in ("DOCS") AND labels in ("kb", "a\\"b") AND updated >= "2024-01-01" ORDER BY key ASC'
+    )
+    assert jql_of([], "status = Open ORDER BY rank", labels=["kb"]) == (
+        'labels in ("kb") AND (status = Open) ORDER BY key ASC'
+    )

@@ -257,8 +257,8 @@ def driver_of(scheme: str) -> str | None:
     return next((kind.driver for kind in WAREHOUSES.all() if scheme in kind.schemes), None)
 
 
-FOREIGN_DRIVERS: Final = ("gdrive", "jira", "sharepoint", "sigma", "tableau")
-"""Drivers of the TypeScript ktx that this ktx does not support, or only with other settings, as `tableau`."""
+FOREIGN_DRIVERS: Final = ("sharepoint",)
+"""Drivers of the TypeScript ktx that this ktx does not support."""
 
 
 def is_foreign(entry: object) -> bool:

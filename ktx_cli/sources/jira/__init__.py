@@ -27,12 +27,26 @@ class JiraConnection(SourceConnection):
     api_token: str | None = setting(
         None, "API token, or the personal access token of Jira Data Center.", secret=True, example="env:JIRA_TOKEN"
     )
+    api_token_ref: str | None = setting(
+        None, "Alias of `api_token` from the TypeScript ktx.", secret=True, example="env:JIRA_TOKEN"
+    )
     projects: list[str] = setting([], "Keys of the projects to read.", example=["DATA"])
     jql: str | None = setting(
         None,
         "Issues to read, as JQL. Defaults to finished issues without sub-tasks: "
         "`statusCategory = Done AND issuetype in standardIssueTypes()`.",
         example="labels = data-definition",
+    )
+    labels: list[str] = setting(
+        [],
+        "Only read issues with one of these labels. Without `jql`, these are read whatever their status is.",
+        example=["decision"],
+    )
+    since: str | None = setting(
+        None,
+        "Only read issues that changed on or after this date.",
+        example="2024-01-01",
+        pattern=r"^\d{4}-\d{2}-\d{2}$",
     )
     skip_resolutions: list[str] = setting(
         ["Cannot Reproduce", "Declined", "Duplicate", "Incomplete", "Won't Do", "Won't Fix"],

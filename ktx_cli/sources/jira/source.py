@@ -77,30 +77,33 @@ def _group_of(raw: RawFile) -> str:
 
 def _site(entry: Any, context: FetchContext) -> Site:
     where = f"connections.{context.connection}"
-    if not entry.api_token:
+    key = "api_token" if entry.api_token or not entry.api_token_ref else "api_token_ref"
+    if not getattr(entry, key):
         hint = Hint("set `{}`, for example to env:JIRA_TOKEN", SettingPath(f"{where}.api_token"))
         raise SecretError(f"{where} has no API token", hint=hint)
 
     def resolved(value: str, key: str) -> str:
-        if key != "api_token" and not is_reference(value):
+        if key in ("email", "base_url") and not is_reference(value):
             return value
         place = f"{where}.{key}"
         return resolve_secret(value, project_dir=context.layout.root, environ=context.environ, where=place).strip()
 
-    token = resolved(entry.api_token, "api_token")
+    token = resolved(getattr(entry, key), key)
     headers = {"Authorization": f"Bearer {token}"}
     if entry.email:
         basic = base64.b64encode(f"{resolved(entry.email, 'email')}:{token}".encode()).decode()
         remember_secret(basic)
         headers = {"Authorization": f"Basic {basic}"}
     address = resolved(entry.base_url, "base_url").rstrip("/")
-    return Site("Jira", where, address, headers, credential="api_token")
+    return Site("Jira", where, address, headers, credential=key)
 
 
-def jql_of(projects: Sequence[str], jql: str | None) -> str:
+def jql_of(projects: Sequence[str], jql: str | None, *, labels: Sequence[str] = (), since: str | None = None) -> str:
     """Return the query for the issues of a connection. An order in the configured query is replaced."""
     parts = [f"project in ({', '.join(map(_quoted, projects))})"] if projects else []
-    wanted = _without_order(jql or DEFAULT_JQL).strip()
+    parts += [f"labels in ({', '.join(map(_quoted, labels))})"] if labels else []
+    parts += [f"updated >= {_quoted(since)}"] if since else []
+    wanted = _without_order(jql or ("" if labels else DEFAULT_JQL)).strip()
     parts += [f"({wanted})"] if wanted else []
     return " AND ".join(parts) + " ORDER BY key ASC"
 
@@ -125,7 +128,7 @@ def _read(api: JiraApi, entry: Any, pages: PageFetch) -> Snapshot:
     projects = [key for key in entry.projects if api.has_project(key)]
     warnings = _unseen(entry.projects, projects, pages)
     skipped = {name.casefold() for name in entry.skip_resolutions}
-    found = api.listed(jql_of(projects, entry.jql))
+    found = api.listed(jql_of(projects, entry.jql, labels=entry.labels, since=entry.since))
     if not found.is_whole:
         pages.skip("some issues", "issues changed while Jira listed them", missing=True)
     ids = {issue.key: issue.id for issue in found.issues}

@@ -51,6 +51,12 @@ class SigmaConnection(SourceConnection):
         le=10000,
     )
     mappings: SigmaMappings = setting(SigmaMappings, "Mapping of Sigma connections.")
+    connection_mappings: dict[str, str | None] = setting(
+        {},
+        "Alias of `mappings.connectionMappings` from the TypeScript ktx.",
+        alias="connectionMappings",
+        example={"2b5c7d1e": "warehouse"},
+    )
 
 
 SOURCE = SourceKind(

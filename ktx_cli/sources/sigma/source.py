@@ -83,7 +83,7 @@ class SigmaSource(Source):
                 if each.get("id") not in ids:
                     continue
                 *outer, name = each["table"]
-                mapped = entry.mappings.connection_mappings.get(each.get("connection", ""))
+                mapped = _mapped(entry).get(each.get("connection", ""))
                 databases = () if mapped is None else (mapped,)
                 tables[ids[each["id"]]] = DeclaredTable(name, outer[-1] if outer else "", databases=databases)
                 for relation in each.get("relationships", ()):
@@ -103,6 +103,11 @@ class SigmaSource(Source):
     ) -> tuple[WorkUnit, ...]:
         """Return a unit for each workbook and data model that changed."""
         return units(entry, snapshot, changes)
+
+
+def _mapped(entry: Any) -> dict[str, str | None]:
+    """Return the connection of each mapped connection in Sigma."""
+    return {**entry.connection_mappings, **entry.mappings.connection_mappings}
 
 
 def _documents(snapshot: Snapshot, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -138,7 +143,7 @@ def project(entry: SigmaConnection, snapshot: Snapshot, context: ProjectContext)
 
 def _connection(entry: SigmaConnection, element: Mapping[str, Any], databases: list[str]) -> str:
     """Return the connection of an element's table, or an empty text if it is unknown or skipped."""
-    known = entry.mappings.connection_mappings
+    known = _mapped(entry)
     id = str(element.get("connection", ""))
     if id in known:
         return known[id] or ""
@@ -175,7 +180,7 @@ def _notes(entry: SigmaConnection, document: Mapping[str, Any]) -> str:
     lines += [f"Tags: {', '.join(document['tags'])}."] if document.get("tags") else []
     for each in document["elements"]:
         if each.get("table"):
-            connection = entry.mappings.connection_mappings.get(each.get("connection", ""))
+            connection = _mapped(entry).get(each.get("connection", ""))
             place = f" in the connection {connection}" if connection else ""
             lines.append(f"- `{each.get('name', each['table'][-1])}` is the table {'.'.join(each['table'])}{place}")
     formulas = [

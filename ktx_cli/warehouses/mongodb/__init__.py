@@ -45,6 +45,9 @@ class MongoConnection(Server):
     sample_documents: int = setting(
         1000, "Maximum number of documents of a collection from which ktx infers its columns.", ge=10, le=100_000
     )
+    sample_size: int | None = setting(
+        None, "Alias of `sample_documents` from the TypeScript ktx.", ge=10, le=100_000, example=1000
+    )
     max_documents: int = setting(
         250_000, "Maximum number of documents of a collection that a SQL statement reads.", ge=1, le=5_000_000
     )

@@ -67,7 +67,7 @@ class MongoConnector(DuckDbSession):
         place = ", ".join(f"{host}:{number}" for host, number in nodes_of(spec)) or record_of(spec)
         super().__init__(spec, place)
         options = spec.options
-        self.sample_documents = int(options.get("sample_documents") or SAMPLE_DOCUMENTS)
+        self.sample_documents = int(options.get("sample_size") or options.get("sample_documents") or SAMPLE_DOCUMENTS)
         self.most_documents = int(options.get("max_documents") or MOST_DOCUMENTS)
         self.most_bytes = int(options.get("max_megabytes") or MOST_MEGABYTES) * 1024 * 1024
         self._databases = options.get("databases")

@@ -152,12 +152,12 @@ def test_a_missing_driver_is_named_once_with_its_connections(tmp_path: Path, mon
 
 
 def test_a_missing_package_of_a_source_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = "{driver: google-drive, folder_ids: [a], credentials_json: env:KEY}"
+    entry = "{driver: gdrive, folder_ids: [a], credentials_json: env:KEY}"
     (tmp_path / "ktx.yaml").write_text(f"connections:\n  drive: {entry}\n  docs: {{driver: documents, path: docs}}\n")
     monkeypatch.setattr("ktx_cli.warehouses.is_installed", lambda package: False)
     (finding,) = diagnose(tmp_path, {}, only=["extras"])
-    assert finding.message.endswith("`google-drive` is not installed, so `drive` cannot be read")
-    assert (finding.hint, finding.concern) == ("pip install 'ktx-cli[google-drive]'", Concern.SETUP)
+    assert finding.message.endswith("`gdrive` is not installed, so `drive` cannot be read")
+    assert (finding.hint, finding.concern) == ("pip install 'ktx-cli[gdrive]'", Concern.SETUP)
 
 
 @pytest.mark.parametrize(

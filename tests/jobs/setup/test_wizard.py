@@ -369,7 +369,7 @@ SERVICES: list[tuple[str, dict[str, str], dict[str, Any]]] = [
         {"base_url": "https://j.example.com", "api_token": "env:JIRA", "projects": ["DATA", "OPS"]},
     ),
     (
-        "google-drive",
+        "gdrive",
         {"Service account key": "file:key.json", "ID of a folder": "0AbC"},
         {"credentials_json": "file:key.json", "folder_ids": ["0AbC"]},
     ),

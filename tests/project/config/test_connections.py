@@ -115,7 +115,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "metabase": {"api_url": "env:METABASE_URL"},
     "notion": {"crawl_mode": "all_accessible"},
     "confluence": {"base_url": "https://c/wiki"},
-    "google-drive": {"folder_ids": ["f"]},
+    "gdrive": {"folder_ids": ["f"]},
     "jira": {"base_url": "https://j", "projects": ["DATA"]},
     "documents": {"path": "handbook"},
 }

@@ -67,7 +67,7 @@ SOURCE_READERS = {
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),
     "confluence": ("sources/confluence", "engine/documents"),
-    "google-drive": ("sources/google_drive", "engine/documents"),
+    "gdrive": ("sources/gdrive", "engine/documents"),
     "jira": ("sources/jira", "engine/documents"),
     "documents": ("sources/documents", "engine/documents"),
 }

@@ -179,7 +179,7 @@ REQUIRED_OF: dict[str, dict[str, Any]] = {
     "looker": {"base_url": "https://x", "client_id": "x"},
     "metabase": {"api_url": "https://x"},
     "confluence": {"base_url": "https://x"},
-    "google-drive": {"folder_ids": ["x"]},
+    "gdrive": {"folder_ids": ["x"]},
     "jira": {"base_url": "https://x", "projects": ["x"]},
     "documents": {"path": "x"},
 }

@@ -12,10 +12,10 @@ from ktx_cli.core.errors import CancelledError, ConfigError, NotReadyError, Secr
 from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.documents.reader import read_document
 from ktx_cli.project.secrets import mask
-from ktx_cli.sources.google_drive import GoogleDriveConnection
-from ktx_cli.sources.google_drive import source as module
-from ktx_cli.sources.google_drive.api import id_in
-from ktx_cli.sources.google_drive.source import GoogleDriveSource, canonical_links, without_images
+from ktx_cli.sources.gdrive import GoogleDriveConnection
+from ktx_cli.sources.gdrive import source as module
+from ktx_cli.sources.gdrive.api import id_in
+from ktx_cli.sources.gdrive.source import GoogleDriveSource, canonical_links, without_images
 from ktx_cli.sources.http import HttpAuthError, HttpStatusError
 from ktx_cli.sources.port import FetchContext, Projection
 from tests.documents.test_reader import pdf
@@ -61,12 +61,7 @@ def fetch(web_site: Any, fetch_context: Callable[..., FetchContext]) -> Fetch:
             given |= {"cursor": last.cursor, "previous": {path: raw.sha256 for path, raw in last.files.items()}}
         if stopped is not None:
             given["stopped"] = stopped
-        common = {
-            "driver": "google-drive",
-            "base_url": web_site.url,
-            "folder_ids": [TOP],
-            "credentials_json": "env:KEY",
-        }
+        common = {"driver": "gdrive", "base_url": web_site.url, "folder_ids": [TOP], "credentials_json": "env:KEY"}
         web_site.asked.clear()
         entry = GoogleDriveConnection.model_validate({**common, **fields})
         return GoogleDriveSource(sleep=lambda seconds: None).fetch(entry, fetch_context(**given))
@@ -92,6 +87,26 @@ def test_a_folder_is_read_with_everything_below(google: FakeGoogle, fetch: Fetch
     assert sheet.url == "https://docs.google.com/spreadsheets/d/sheet-1/edit"
     assert sheet.properties == {"id": "sheet-1", "folder": "Handbook/Finance"}
     assert "2026-" not in found.files["pages/sheet-1.md"].text()
+
+
+@pytest.mark.parametrize(
+    ("fields", "below"),
+    [
+        ({"folder_ids": [], "folder_id": TOP}, False),
+        ({"folder_ids": [], "folder_id": TOP, "recursive": True}, True),
+        ({"folder_ids": [TOP], "folder_id": TOP}, True),
+        ({"recursive": False}, False),
+    ],
+)
+def test_the_settings_of_the_typescript_ktx(
+    fields: dict[str, Any], below: bool, google: FakeGoogle, fetch: Fetch
+) -> None:
+    found = fetch(credentials_json=None, service_account_key_ref="env:KEY", **fields)
+    assert found.complete
+    assert set(found.files) == {
+        "pages/doc-1.md",
+        *(("pages/md-1.md", "pages/pdf-1.md", "pages/sheet-1.md") if below else ()),
+    }
 
 
 def test_tokens_are_read_only_and_masked(google: FakeGoogle, fetch: Fetch) -> None:
@@ -124,7 +139,7 @@ def test_without_google_auth(google: FakeGoogle, fetch: Fetch, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "google.oauth2", None)
     with pytest.raises(NotReadyError, match="requires the package google-auth") as error:
         fetch()
-    assert "ktx-cli[google-drive]" in str(error.value.hint)
+    assert "ktx-cli[gdrive]" in str(error.value.hint)
 
 
 def test_a_second_run_reads_only_what_changed(google: FakeGoogle, fetch: Fetch, web_site: Any) -> None:

@@ -86,14 +86,28 @@ def id_in(value: str, where: str) -> str:
     raise ConfigError(f"`{where}` contains a value that is not an ID of Google Drive", hint=hint)
 
 
+def folders_of(entry: Any) -> dict[str, str]:
+    """Return the folders to read, each with the setting that names it."""
+    single = {entry.folder_id: "folder_id"} if entry.folder_id else {}
+    return {**single, **dict.fromkeys(entry.folder_ids, "folder_ids")}
+
+
+def reads_below(entry: Any) -> bool:
+    """Return whether the folders below the configured ones are read."""
+    if entry.recursive is not None:
+        return bool(entry.recursive)
+    return bool(not entry.folder_id or entry.folder_ids or entry.drive_ids)
+
+
 class GoogleApi:
     """Requests to Drive and Sheets with one account. Leaving its `with` block closes the clients."""
 
     def __init__(self, entry: Any, context: FetchContext, open: Open) -> None:
         where = f"connections.{context.connection}"
         base = _resolved(entry.base_url, f"{where}.base_url", context).rstrip("/") if entry.base_url else ""
-        key = "credentials_json" if entry.credentials_json else "refresh_token"
-        address = "base_url" if base else "folder_ids" if entry.folder_ids else "drive_ids"
+        given = {"credentials_json": entry.credentials_json, "service_account_key_ref": entry.service_account_key_ref}
+        key = next((name for name, value in given.items() if value), "refresh_token")
+        address = "base_url" if base else next(iter(folders_of(entry).values()), "drive_ids")
         self._site = Site(
             "Google Drive", where, base or DRIVE, credential=key, address=address, busy=BUSY
         )  # Tokens are added later.
@@ -240,15 +254,15 @@ def _credentials(entry: Any, where: str, key: str, context: FetchContext, token_
     try:
         from google.oauth2 import credentials, service_account
     except ImportError as error:
-        install = Command("install", Placeholder("'ktx-cli[google-drive]'"), program="pip")
+        install = Command("install", Placeholder("'ktx-cli[gdrive]'"), program="pip")
         raise NotReadyError(
             "Google Drive requires the package google-auth, which is not installed", hint=install
         ) from error
 
     account: Any = service_account.Credentials
     user: Any = credentials.Credentials
-    if key == "credentials_json":
-        info = _key(_resolved(entry.credentials_json, f"{where}.{key}", context), f"{where}.{key}")
+    if key != "refresh_token":
+        info = _key(_resolved(getattr(entry, key), f"{where}.{key}", context), f"{where}.{key}")
         info["token_uri"] = token_uri or info.get("token_uri") or TOKENS
         try:
             return account.from_service_account_info(info, scopes=SCOPES, subject=entry.subject)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ktx_cli.sources.google_drive.api import GoogleApi
+    from ktx_cli.sources.gdrive.api import GoogleApi
 
 MAX_TABS: Final = 20
 MAX_ROWS: Final = 300

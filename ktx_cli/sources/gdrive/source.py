@@ -14,9 +14,9 @@ from ktx_cli.core import CancelledError, ResultWarning, SourceError, listing, pl
 from ktx_cli.documents import SUFFIXES, RawFile, UnreadableDocumentError, read_document, with_front_matter
 from ktx_cli.sources.document_units import NEIGHBOURS, DocumentSource, document_units
 from ktx_cli.sources.fetch import PageFetch
-from ktx_cli.sources.google_drive import api as drive
-from ktx_cli.sources.google_drive.api import DriveFile, GoogleApi
-from ktx_cli.sources.google_drive.tables import spreadsheet
+from ktx_cli.sources.gdrive import api as drive
+from ktx_cli.sources.gdrive.api import DriveFile, GoogleApi
+from ktx_cli.sources.gdrive.tables import spreadsheet
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, RetryPolicy, Site
 from ktx_cli.sources.port import FetchContext, Projection
 
@@ -45,9 +45,9 @@ _MOST_NAMED: Final = 5
 
 
 class GoogleDriveSource(DocumentSource):
-    """The driver `google-drive`. `sleep` can be replaced in tests."""
+    """The driver `gdrive`. `sleep` can be replaced in tests."""
 
-    kind: ClassVar[str] = "google-drive"
+    kind: ClassVar[str] = "gdrive"
     skills: ClassVar[tuple[str, ...]] = ("documents_ingest", "wiki_capture")
 
     def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -62,7 +62,9 @@ class GoogleDriveSource(DocumentSource):
             )
 
         with GoogleApi(entry, context, open) as api:
-            scope = ",".join(sorted((*entry.folder_ids, *entry.drive_ids)))
+            scope = ",".join(
+                sorted((*drive.folders_of(entry), *entry.drive_ids, *([] if drive.reads_below(entry) else ["alone"])))
+            )
             site = f"{entry.base_url or drive.DRIVE} {entry.subject or ''} {scope}"
             pages = PageFetch(context, site, entry.max_pages, noun="file")
             return _read(api, entry, pages, f"connections.{context.connection}")
@@ -91,7 +93,7 @@ def _tops(api: GoogleApi, entry: Any, where: str) -> Iterator[tuple[str, DriveFi
 
     Raises `SourceError` if none can be seen.
     """
-    named = [(id, f"{where}.folder_ids", api.file) for id in entry.folder_ids]
+    named = [(id, f"{where}.{setting}", api.file) for id, setting in drive.folders_of(entry).items()]
     named += [(id, f"{where}.drive_ids", api.drive) for id in entry.drive_ids]
     found = [(id, find(drive.id_in(id, place))) for id, place, find in named]
     if not any(top is not None and not top.is_trashed for _, top in found):
@@ -103,7 +105,7 @@ def _tops(api: GoogleApi, entry: Any, where: str) -> Iterator[tuple[str, DriveFi
 
 
 def _read(api: GoogleApi, entry: Any, pages: PageFetch, where: str) -> Snapshot:
-    walk = _Walk(api, pages)
+    walk = _Walk(api, pages, below=drive.reads_below(entry))
     names, warnings = [], []
     for name, top in _tops(api, entry, where):
         if top is None:
@@ -121,10 +123,13 @@ def _read(api: GoogleApi, entry: Any, pages: PageFetch, where: str) -> Snapshot:
 
 
 class _Walk:
-    """Finds the files below folders. Each folder and each file is visited once, however many ways lead to it."""
+    """Finds the files in folders. Each folder and each file is visited once, however many ways lead to it.
 
-    def __init__(self, api: GoogleApi, pages: PageFetch) -> None:
-        self._api, self._pages = api, pages
+    `below`: whether the folders below are visited too.
+    """
+
+    def __init__(self, api: GoogleApi, pages: PageFetch, *, below: bool) -> None:
+        self._api, self._pages, self._below = api, pages, below
         self._seen: set[str] = set()
         self._folders = 0
         self._waiting: list[DriveFile] = []
@@ -166,7 +171,8 @@ class _Walk:
 
     def _sort(self, each: DriveFile) -> None:
         if each.mime == drive.FOLDER:
-            self.add(replace(each, folder=f"{each.folder}/{each.name}"))
+            if self._below:
+                self.add(replace(each, folder=f"{each.folder}/{each.name}"))
         elif each.mime == drive.SHORTCUT:
             self._shortcuts.append(each)
         elif each.id not in self._seen:

@@ -11,15 +11,26 @@ from ktx_cli.sources.registry import SourceKind, WebAddress, page_creates, page_
 class GoogleDriveConnection(SourceConnection):
     """Folders or shared drives in Google Drive."""
 
-    needs_one_of = ("folder_ids", "drive_ids")
+    needs_one_of = ("folder_ids", "folder_id", "drive_ids")
 
-    driver: Literal["google-drive"] = setting(REQUIRED, "Google Drive.")
+    driver: Literal["gdrive"] = setting(REQUIRED, "Google Drive.")
     folder_ids: list[str] = setting(
         [], "IDs or addresses of the folders to read, with everything below them.", example=["0AbCdEfGhIjKlUk9PVA"]
+    )
+    folder_id: str | None = setting(
+        None, "A single folder to read, as in the TypeScript ktx.", example="0AbCdEfGhIjKlUk9PVA"
+    )
+    recursive: bool | None = setting(
+        None,
+        "Whether to read the folders below as well. Defaults to true, except with `folder_id` alone.",
+        example=True,
     )
     drive_ids: list[str] = setting([], "IDs of the shared drives to read.", example=["0AbCdEfGhIjKlUk9PVA"])
     credentials_json: str | None = setting(
         None, "Service account key (JSON).", secret=True, example="file:~/keys/drive.json"
+    )
+    service_account_key_ref: str | None = setting(
+        None, "Alias of `credentials_json` from the TypeScript ktx.", secret=True, example="file:~/keys/drive.json"
     )
     subject: str | None = setting(
         None, "User that the service account acts for, with domain-wide delegation.", example="ktx@example.com"
@@ -42,12 +53,12 @@ class GoogleDriveConnection(SourceConnection):
 
 
 SOURCE = SourceKind(
-    driver="google-drive",
-    settings="ktx_cli.sources.google_drive:GoogleDriveConnection",
-    source="ktx_cli.sources.google_drive.source:GoogleDriveSource",
+    driver="gdrive",
+    settings="ktx_cli.sources.gdrive:GoogleDriveConnection",
+    source="ktx_cli.sources.gdrive.source:GoogleDriveSource",
     documents=True,
     package="google.auth",
-    requirement="ktx-cli[google-drive]",
+    requirement="ktx-cli[gdrive]",
     questions=(Question("credentials", required=True), Question("root", required=True, text="ID of a folder to read")),
 )
 """Read Google Docs, Sheets, Slides, PDF and text files in folders and shared drives."""
