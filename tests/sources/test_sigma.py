@@ -17,6 +17,7 @@ from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.http import HttpAuthError, HttpClient, Site
 from ktx_cli.sources.port import FetchContext
 from ktx_cli.sources.sigma import SigmaConnection
+from ktx_cli.sources.sigma.formulas import aggregate_of, columns_of
 from ktx_cli.sources.sigma.source import SigmaSource
 from tests.sources.projecting import OTHER, OTHER_SHARD, SHARD, SHOP, Project
 from tests.sources.scripted_sigma import SECRET, FakeSigma, metric, native, table
@@ -43,6 +44,7 @@ MODEL = (
         "orders",
         native("orders", "amount", description="In euros."),
         native("orders", "customer_id"),
+        native("orders", "status"),
         {"id": "x1", "name": "Net", "formula": "[Amount] / 1.19"},
         description="What people bought.",
         metrics=[metric("Revenue", 'SumIf([Amount], [Status] = "paid")', description="Money that came in.")],
@@ -257,7 +259,47 @@ def test_units_come_with_formulas(sigma: FakeSigma, web_site: WebSite, tmp_path:
     projection = Project({SHARD: SHOP}).run(source(), {}, entry(web_site))
     model, workbook = source().units(entry(web_site), snapshot, changes, projection)
     assert (model.key, workbook.key) == ("data-model-m1", "workbook-w1")
-    assert '- Orders: Revenue = `SumIf([Amount], [Status] = "paid")` (Money that came in.)' in model.notes
+    exact = "exactly `sum(amount)` where `status = 'paid'` (Money that came in.)"
+    assert f'- Orders: Revenue = `SumIf([Amount], [Status] = "paid")`, {exact}' in model.notes
     assert "- Orders: Net = `[Amount] / 1.19`" in model.notes and "`Orders` is the table dwh.shop.orders" in model.notes
     assert "- Sales: Revenue = `Sum([Amount])`" in workbook.notes and "Owner: Ada Lovelace." in workbook.notes
     assert workbook.dependencies == ("models/m1.json",)
+
+
+@pytest.mark.parametrize("more", [{"filters": [{"id": "f"}]}, {"source": {"kind": "join", "joins": []}}])
+def test_aggregates_of_other_rows_than_those_of_a_table_are_not_translated(
+    more: Any, sigma: FakeSigma, web_site: WebSite, tmp_path: Path
+) -> None:
+    element = {**table("orders", native("orders", "amount"), metrics=[metric("Revenue", "Sum([Amount])")]), **more}
+    sigma.model("m1", element)
+    snapshot = source().fetch(entry(web_site), context(tmp_path))
+    projection = Project({SHARD: SHOP}).run(source(), {}, entry(web_site))
+    (unit,) = source().units(entry(web_site), snapshot, Changes(added=("models/m1.json",)), projection)
+    assert "- Orders: Revenue = `Sum([Amount])`" in unit.notes and "exactly" not in unit.notes
+
+
+COLUMNS = columns_of(
+    [
+        {"name": "Amount", "column": "AMOUNT"}, {"name": "Status", "column": "status"}, {"name": "Id", "column": "id"},
+        {"name": "Odd", "column": "odd name"}, {"name": "Twice", "column": "a"}, {"name": "twice", "column": "b"},
+        {"name": "Net", "formula": "[Amount] / 1.19"},
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("Sum([Amount])", "`sum(AMOUNT)`"),
+        ("  countdistinct( [Id] ) ", "`count(distinct id)`"),
+        ("Count([status])", "`count(status)`"),
+        ('CountIf([Status] = "it\'s paid")', "`count(*)` where `status = 'it''s paid'`"),
+        ("SumIf([Amount], [Amount] >= -1.5)", "`sum(AMOUNT)` where `AMOUNT >= -1.5`"),
+        ('AvgIf([Amount], [Status] != "open")', "`avg(AMOUNT)` where `status <> 'open'`"),
+        *((each, "None") for each in ("Sum([Net])", "Sum([Odd])", "Sum([Twice])", "Sum([Amount]) / 2", "Median([Id])")),
+        *((each, "None") for each in ("Count()", "Sum([Orders/Amount])", "CountIf([Nope] = 1)", "CountIf([Id])", "")),
+        *((each, "None") for each in ('CountIf([Status] = "a\\"")', "SumIf([Amount], [Id] = 1 And [Id] = 2)")),
+    ],
+)
+def test_formulas_that_mean_the_same_in_sql(formula: str, expected: str) -> None:
+    assert str(aggregate_of(formula, COLUMNS)) == expected

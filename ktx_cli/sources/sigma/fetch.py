@@ -283,6 +283,7 @@ def _model_elements(spec: Mapping[str, Any]) -> Iterable[Document]:
             "columns": [_model_column(column) for column in columns],
             "metrics": [_column(_text(metric.get("name")), metric) for metric in mappings(each.get("metrics"))],
             "relationships": list(_relationships(each)),
+            "filtered": bool(each.get("filters")),
         }
         yield {key: value for key, value in facts.items() if value}
 

@@ -16,6 +16,7 @@ from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Sourc
 from ktx_cli.sources.sigma import SigmaConnection
 from ktx_cli.sources.sigma import fetch as fetching
 from ktx_cli.sources.sigma.fetch import MODELS, WORKBOOKS, Sigma
+from ktx_cli.sources.sigma.formulas import aggregate_of, columns_of
 from ktx_cli.sources.table_texts import TableText, write_texts
 
 if TYPE_CHECKING:
@@ -183,15 +184,26 @@ def _notes(entry: SigmaConnection, document: Mapping[str, Any]) -> str:
             connection = _mapped(entry).get(each.get("connection", ""))
             place = f" in the connection {connection}" if connection else ""
             lines.append(f"- `{each.get('name', each['table'][-1])}` is the table {'.'.join(each['table'])}{place}")
-    formulas = [
-        f"- {each.get('name', '?')}: {what['name']} = `{one_line(what['formula'], 300)}`"
-        + (f" ({one_line(what['description'], 200)})" if what.get("description") else "")
-        for each in document["elements"]
-        for what in (*each.get("metrics", ()), *(item for item in each.get("columns", ()) if "column" not in item))
-        if what.get("name") and what.get("formula")
-    ]
+    formulas = [line for each in document["elements"] for line in _formulas(each)]
     if formulas:
         lines += ["Formulas:", *formulas[:_MOST_FORMULAS]]
     if len(formulas) > _MOST_FORMULAS:
         lines.append(f"- and {len(formulas) - _MOST_FORMULAS} more in the file")
     return "\n".join(lines)
+
+
+def _formulas(element: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each metric and computed column of an element.
+
+    Only an element that is a whole table has aggregates of its rows; others read joined or filtered ones.
+    """
+    is_table = bool(element.get("table")) and not element.get("filtered")
+    known = columns_of(element.get("columns", ())) if is_table else {}
+    computed = (each for each in element.get("columns", ()) if "column" not in each)
+    for each in (*element.get("metrics", ()), *computed):
+        if each.get("name") and each.get("formula"):
+            exact = aggregate_of(each["formula"], known)
+            meaning = f", exactly {exact}" if exact is not None else ""
+            description = f" ({one_line(each['description'], 200)})" if each.get("description") else ""
+            formula = one_line(each["formula"], 300)
+            yield f"- {element.get('name', '?')}: {each['name']} = `{formula}`{meaning}{description}"
