@@ -518,9 +518,9 @@ def _listed(text: str, dialect: str) -> str:
     if not _MISSING.search(text):
         return f"correct the statement for {dialect}"
     if _COLUMN.search(text):
-        return f"to list the columns of a table: {catalog_query(dialect, 'TABLE')}"
+        return Hint("to list the columns of a table: {}", catalog_query(dialect, "TABLE"))
     if _UNKNOWN_TABLE.search(text):
-        return f"to list the tables: {catalog_query(dialect)}"
+        return Hint("to list the tables: {}", catalog_query(dialect))
     return f"correct the statement for {dialect}"
 
 
