@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from ktx_cli.core import Command, ConfigError, SourceError, one_line
-from ktx_cli.warehouses.base import require_file, source_path
+from ktx_cli.warehouses.base import reason, require_file, source_path
 from ktx_cli.warehouses.iceberg.schema import Projection, duckdb_type, file_trees, literal
 from ktx_cli.warehouses.lake import storage
 from ktx_cli.warehouses.lake.folders import find_tables, require_folder
@@ -84,18 +84,27 @@ class IcebergConnector(LakeConnector):
 
             self._folders, problems = find_tables(self._root, lambda folder: bool(metadata_files(folder)))
             return list(self._folders), problems
+        problems = []
+        wanted = self._own_scope.schemas
         try:
             catalog = self._opened_catalog()
-            self._names = {}
-            for namespace in _namespaces(catalog):
-                for name in catalog.list_tables(namespace):
-                    self._names[TableRef(".".join(name[:-1]), name[-1])] = name
+            namespaces = list(_namespaces(catalog))
         except SourceError:
             raise
         except Exception as error:  # noqa: BLE001 (the libraries of catalogs raise whatever they meet)
             text = self.clean(f"{type(error).__name__}: {error}")
             raise self.failure(f"cannot list the tables of the catalog: {text}") from None
-        return list(self._names), []
+        self._names = {}
+        for namespace in namespaces:
+            name = ".".join(namespace)
+            if wanted is not None and name not in wanted:
+                continue
+            try:
+                self._names |= {TableRef(name, each[-1]): each for each in catalog.list_tables(namespace)}
+            except Exception as error:  # noqa: BLE001 (as above; it costs only this namespace)
+                text = self.clean(f"cannot list the tables of the namespace {name}: {type(error).__name__}: {error}")
+                problems.append(ObjectProblem(None, "schema", reason(text)))
+        return list(self._names), problems
 
     def _opened_catalog(self) -> Catalog:
         """Return the catalog, opened with the settings of this connection and no other configuration of pyiceberg."""
@@ -317,6 +326,8 @@ def _store_properties(table: Table) -> dict[str, str]:
 
 def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
     """Yield all namespaces, nested ones after the one that contains them."""
+    from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError
+
     waiting = sorted(catalog.list_namespaces())
     seen = set()
     while waiting:
@@ -325,8 +336,11 @@ def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
             continue
         seen.add(namespace)
         yield namespace
-        below = [each for each in catalog.list_namespaces(namespace) if len(each) > len(namespace)]
-        waiting += sorted(below)
+        try:
+            below = catalog.list_namespaces(namespace)
+        except (BadRequestError, NoSuchNamespaceError):
+            continue  # So a catalog answers that has no nested namespaces.
+        waiting += sorted(each for each in below if len(each) > len(namespace))
 
 
 def _require_no_equality_deletes(table: Table) -> None:

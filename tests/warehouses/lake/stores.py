@@ -164,8 +164,16 @@ class _Handler(BaseHTTPRequestHandler):
         steps = path.removeprefix("/v1/namespaces").strip("/").split("/")
         if steps == [""]:
             parent = tuple(query["parent"][0].split("\x1f")) if "parent" in query else ()
+            if parent == ("flat",):
+                error = {"message": "no nested namespaces", "type": "BadRequestException", "code": 400}
+                self._json({"error": error}, 400)
+                return None
             return self._json({"namespaces": [list(each) for each in catalog.list_namespaces(parent)]})
         namespace = tuple(steps[0].split("\x1f"))
+        if len(steps) == 2 and namespace == ("closed",):
+            error = {"message": "not yours", "type": "ForbiddenException", "code": 403}
+            self._json({"error": error}, 403)
+            return None
         if len(steps) == 2:
             names = [{"namespace": list(each[:-1]), "name": each[-1]} for each in catalog.list_tables(namespace)]
             return self._json({"identifiers": names})

@@ -177,6 +177,17 @@ def test_a_catalog_over_rest(rest: Server, store: Server, opened: Open) -> None:
     assert store.requested
 
 
+def test_a_namespace_that_cannot_be_listed_costs_only_itself(rest: Server, iceberg: SqlCatalog, opened: Open) -> None:
+    for name in ("closed", "flat"):
+        iceberg.create_namespace(name)
+    schema = opened("iceberg", catalog="rest", uri=rest.url, token=TOKEN).introspect(Scope())
+    assert [str(each.ref) for each in schema.tables] == ["db.t"]
+    (problem,) = schema.problems
+    assert problem.message.startswith("cannot list the tables of the namespace closed")
+    found = opened("iceberg", catalog="rest", uri=rest.url, token=TOKEN, schemas=["db"]).introspect(Scope())
+    assert found.problems == ()
+
+
 @pytest.mark.parametrize("own", [{"credential": "client:canary-wrong"}, {"token": "canary-wrong"}])
 def test_a_refused_credential_is_an_error_without_it(own: dict[str, str], rest: Server, opened: Open) -> None:
     with pytest.raises(SourceError, match="cannot list the tables of the catalog") as caught:
