@@ -340,6 +340,34 @@ def test_a_value_that_the_sample_lacks_is_an_error(
     assert connector.query("SELECT max(_id) FROM t").rows == ((99,),), "other columns can be read"
 
 
+def test_nothing_remains_of_a_part_or_of_a_failure(shop: Callable[..., Any]) -> None:
+    connector = shop({"max_documents": 20}, t=MANY, u=[{"_id": 1}])
+    inside = "SELECT table_name FROM information_schema.tables ORDER BY 1"
+    connector.query("SELECT a FROM t LIMIT 7")
+    assert connector.query(inside).rows == ()
+    with pytest.raises(SourceError):
+        connector.query("SELECT sum(a) FROM t")
+    assert connector.query(inside).rows == ()
+    connector.query("SELECT max(_id) FROM u")
+    connector.query("SELECT _id FROM u LIMIT 1")
+    assert {row[0] for row in connector.query(inside).rows} == {"u"}, "a copy answers further statements"
+
+
+def test_a_copy_is_read_again_after_a_while(
+    server: MongoEmulator, shop: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connector = shop(t=[{"_id": 1}])
+    moment = [1000.0]
+    for module in ("connector", "client", "writer"):
+        monkeypatch.setattr(f"ktx_cli.warehouses.mongodb.{module}.monotonic", lambda: moment[0])
+    assert connector.query("SELECT max(_id) FROM t").rows == ((1,),)
+    server.client[connector.server.database]["t"].insert_one({"_id": 2})
+    moment[0] += 59
+    assert connector.query("SELECT max(_id) FROM t").rows == ((1,),)
+    moment[0] += 2
+    assert connector.query("SELECT max(_id) FROM t").rows == ((2,),)
+
+
 def test_numbers_get_wider(shop: Callable[..., Any]) -> None:
     documents: list[dict[str, Any]] = [{"_id": place, "a": 1, "b": 1} for place in range(100)]
     documents[33] |= {"a": 0.5, "b": Decimal128("0.125")}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -169,11 +170,11 @@ def child_ref(parent: port.TableRef, path: Sequence[str]) -> port.TableRef:
     return port.TableRef(parent.schema, CHILD.join((parent.name, *path)))
 
 
-def decoded(raw: Any) -> dict[str, Any] | None:
-    """Return a raw document as a dictionary with dates in milliseconds, or None if it is not valid BSON."""
+@functools.cache
+def _decoder() -> Callable[[Any], dict[str, Any]]:
+    """Return the function that decodes bytes, made once because it decodes every document."""
     from bson import CodecOptions, DatetimeConversion, decode
     from bson.binary import UuidRepresentation
-    from bson.errors import BSONError
 
     options: CodecOptions[dict[str, Any]] = CodecOptions(
         document_class=dict,
@@ -181,8 +182,15 @@ def decoded(raw: Any) -> dict[str, Any] | None:
         unicode_decode_error_handler="replace",
         datetime_conversion=DatetimeConversion.DATETIME_MS,
     )
+    return functools.partial(decode, codec_options=options)
+
+
+def decoded(raw: Any) -> dict[str, Any] | None:
+    """Return a raw document as a dictionary with dates in milliseconds, or None if it is not valid BSON."""
+    from bson.errors import BSONError
+
     try:
-        return decode(raw.raw, options)
+        return _decoder()(raw.raw)
     except (BSONError, ValueError, OverflowError, RecursionError):
         return None
 

@@ -77,6 +77,7 @@ class MongoConnector(DuckDbSession):
         self._copies: dict[port.TableRef, Copy] = {}
         self._wanted: list[Reading] = []
         self._cut = False
+        self._unfinished: list[port.TableRef] = []
         self.deadline = 0.0
         self.server = MongoServer(spec, self)
         self.server.open()
@@ -135,8 +136,9 @@ class MongoConnector(DuckDbSession):
                 found = super().query(sql, parameters, max_rows=max_rows)
                 return replace(found, truncated=True) if self._cut else found
             finally:
-                self._forget([each.ref for each in self._wanted if each.mode != "all"])
                 self._wanted = []
+                unfinished, self._unfinished = self._unfinished, []
+                self._forget(unfinished)
 
     def aggregate(
         self, ref: port.TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000
@@ -250,14 +252,18 @@ class MongoConnector(DuckDbSession):
     def _prepare(self, session: Session) -> None:
         """Fill a new DuckDB process with what the current statement reads."""
         self._copies.clear()
+        self._unfinished.clear()
         self._copy_wanted()
 
     def _copy_wanted(self) -> None:
         session = self._opened_session()
         moment, spent = monotonic(), 0
+        # Also those that the statement does not seem to read: no statement may see documents that are older.
+        old = [ref for ref, copy in self._copies.items() if moment - copy.since >= REUSE_SECONDS]
+        self._forget(old)
         for each in self._wanted:
             known = self._copies.get(each.ref)
-            fresh = known is not None and known.pid == session.pid and moment - known.since < REUSE_SECONDS
+            fresh = known is not None and known.pid == session.pid
             table = self._table(each.ref)
             names = {one.name.casefold() for one in table.shape.fields}
             columns = frozenset(names if each.columns is None else names & each.columns)
@@ -294,6 +300,7 @@ class MongoConnector(DuckDbSession):
         """Read documents into a table of DuckDB, and return their size."""
         moment, size = monotonic(), 0
         target = TableWriter(session, self.deadline, table.ref, shape)
+        self._unfinished.append(table.ref)
         target.create()
         for length, document in self._counted(table, shape, reading, room):
             size += length
@@ -307,8 +314,10 @@ class MongoConnector(DuckDbSession):
                 break
         target.flush()
         target.expose(self._home())
-        names = frozenset(each.name.casefold() for each in shape.fields)
-        self._copies[table.ref] = Copy(names, moment, size, session.pid)
+        if reading.mode == "all":
+            names = frozenset(each.name.casefold() for each in shape.fields)
+            self._copies[table.ref] = Copy(names, moment, size, session.pid)
+            self._unfinished.remove(table.ref)
         return size
 
     def _counted(

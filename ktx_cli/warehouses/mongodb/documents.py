@@ -79,6 +79,9 @@ _PYTHON: Final[Mapping[str, str]] = {
 }
 
 
+_KINDS: Final[dict[type, str]] = {}
+
+
 class MixedError(Exception):
     """Raised for a value of another type than its column. `kind`: the BSON type of the value."""
 
@@ -89,8 +92,11 @@ class MixedError(Exception):
 
 def kind_of(value: Any) -> str:
     """Return the BSON type of a value, with `int` for both sizes of integers."""
-    name = type(value).__name__
-    return _PYTHON.get(name, name[:1].lower() + name[1:])
+    found = _KINDS.get(type(value))
+    if found is None:  # every value of every document passes here
+        name = type(value).__name__
+        found = _KINDS[type(value)] = _PYTHON.get(name, name[:1].lower() + name[1:])
+    return found
 
 
 @dataclass(slots=True)
@@ -219,7 +225,11 @@ def infer(documents: Iterable[Mapping[str, Any]], declared: Mapping[tuple[str, .
         key = next((field for field in own if field.path == ("_id",)), Field(("_id",), frozenset({"objectId"})))
         extra = (Field((), key.kinds, key.scale, PARENT_ID), Field((), frozenset({"int"}), 0, INDEX))
         taken = {PARENT_ID, INDEX}
-        children[each.path] = TableShape((*extra, *(one for one in below if one.name not in taken)), each.path)
+        for one in below:
+            if one.name.casefold() in taken:
+                left_out[f"{each.name}.{one.name}"] = "the table of an array has a column of this name"
+        rest = (one for one in below if one.name.casefold() not in taken)
+        children[each.path] = TableShape((*extra, *rest), each.path)
     return CollectionShape(TableShape(tuple(kept)), children, left_out)
 
 
@@ -405,7 +415,15 @@ def _json_text(value: Any) -> str | None:
     return None if value is None else json.dumps(plain_value(value))
 
 
+def clean(text: str) -> str:
+    """Return a text that UTF-8 can encode."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "string": clean,
+    "objectId": str,
+    "uuid": str,
     "bool": bool,
     "date": microseconds,
     "timestamp": microseconds,
@@ -413,11 +431,6 @@ _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "object": _json_text,
     "array": _json_text,
 }
-
-
-def clean(text: str) -> str:
-    """Return a text that UTF-8 can encode."""
-    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:
