@@ -116,7 +116,8 @@ class DeltaConnector(LakeConnector):
 
     def _load(self, ref: TableRef) -> LakeTable:
         table = self._table(ref)
-        mapped = _uses_mapping(table)
+        mode = _mapping(table)
+        mapped = mode != "none"
         schema = fields(json.loads(table.schema().to_json()), mapped=mapped)
         require_distinct(own.name for own in schema)
         columns = tuple(
@@ -137,7 +138,11 @@ class DeltaConnector(LakeConnector):
         remote: dict[str, tuple[str, int]] = {}
         paths = [self._path(ref, table, each, number, remote) for number, each in enumerate(actions)]
         positions = self._positions(ref, table, dict(zip(_locations(actions), paths, strict=True)))
-        reads = {own.name: read_column(own, mapped=mapped) for own in schema}
+        reads = {
+            own.name: read_column(own, mapped=mapped, by_id=mode == "id")
+            for own in schema
+            if own.name not in partitions
+        }
         groups = []
         values = [tuple(each[f"partition.{name}"] for name in partitions) for each in actions]
         for found, own in grouped(paths, values):
@@ -210,8 +215,11 @@ def _locations(actions: list[dict[str, Any]]) -> list[str]:
     return [unquote(each["path"]) for each in actions]
 
 
-def _uses_mapping(table: DeltaTable) -> bool:
-    """Return whether the files have physical names. Raises `UnreadableTableError` for a protocol ktx does not know."""
+def _mapping(table: DeltaTable) -> str:
+    """Return how the files find columns: `none`, by `name` or by `id`.
+
+    Raises `UnreadableTableError` for a protocol that ktx does not know.
+    """
     protocol = table.protocol()
     unknown = sorted(set(protocol.reader_features or ()) - _FEATURES)
     if unknown or protocol.min_reader_version > _READER_VERSION:
@@ -220,4 +228,4 @@ def _uses_mapping(table: DeltaTable) -> bool:
     mode = table.metadata().configuration.get(_MAPPING, "none")
     if mode not in ("none", "name", "id"):
         raise UnreadableTableError(f"uses the unknown column mapping `{one_line(str(mode), 40)}`")
-    return mode != "none"
+    return str(mode)

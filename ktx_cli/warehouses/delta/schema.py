@@ -35,6 +35,7 @@ _PRIMITIVES: Final = {
 
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _PHYSICAL: Final = "delta.columnMapping.physicalName"
+_ID: Final = "delta.columnMapping.id"
 _GENERATED: Final = ("delta.generationExpression", "delta.identity.start")
 _DEFAULT: Final = "CURRENT_DEFAULT"
 
@@ -101,10 +102,16 @@ def _type(kind: Any, named: Any) -> str:
     return _PRIMITIVES[kind]
 
 
-def read_column(own: DeltaField, *, mapped: bool) -> ReadColumn:
-    """Return how a column is read from files."""
+def read_column(own: DeltaField, *, mapped: bool, by_id: bool = False) -> ReadColumn:
+    """Return how a column is read from files. `by_id`: the files find it by its field id, whatever its name in them."""
     if not mapped:
         return ReadColumn(own.stored, duckdb_type(own.kind))
+    if by_id:
+        kind = duckdb_type(own.kind)
+        if "STRUCT(" in kind:
+            raise UnreadableTableError(f"finds the fields of the struct `{one_line(own.name, 60)}` by id, "
+                                       "which ktx cannot do")  # fmt: skip
+        return ReadColumn(int(own.metadata[_ID]), kind)
     stored = _type(own.kind, lambda each: str((each.get("metadata") or {}).get(_PHYSICAL) or each["name"]))
     return ReadColumn(own.stored, stored, _renamed(own.kind, STORED, 0))
 

@@ -137,6 +137,24 @@ def test_columns_are_found_by_their_physical_names(lake: Path, opened: Open) -> 
     assert connector.introspect(Scope()).tables[0].columns[2].native_type == 'STRUCT("x" BIGINT, "y" VARCHAR)'
 
 
+def test_columns_are_found_by_their_ids(lake: Path, opened: Open) -> None:
+    """The names in the file are those of another program."""
+    options = {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": "2"}
+    fields = [mapped("id", "long", 1), mapped("name", "string", 2)]
+    by_hand(lake / "t", fields, [{"path": "a.parquet"}], features=["columnMapping"], configuration=options)
+    own = [pa.field("x", pa.string(), metadata={"PARQUET:field_id": "2"}),
+           pa.field("col-2", pa.int64(), metadata={"PARQUET:field_id": "1"})]  # fmt: skip
+    pq.write_table(rows_of(pa.schema(own), [("one", 1)]), lake / "t" / "a.parquet")
+    assert opened("delta", path=str(lake)).query("SELECT * FROM t").rows == ((1, "one"),)
+    inner = {"type": "struct", "fields": [mapped("x", "long", 3)]}
+    options["delta.columnMapping.maxColumnId"] = "3"
+    by_hand(
+        lake / "u", [mapped("s", inner, 1)], [{"path": "a.parquet"}], features=["columnMapping"], configuration=options
+    )
+    (lake / "u" / "a.parquet").touch()
+    assert "by id" in problem(opened("delta", path=str(lake)))
+
+
 def test_deleted_rows_are_gone(lake: Path, opened: Open) -> None:
     fields = [field("id", "long"), field("name", "string")]
     files = [
