@@ -174,11 +174,15 @@ class HttpClient:
             return self._unreachable(request, error), None
         if answer.status < 400:
             return answer, None
-        failed = status_error(self.site.name, request.label, answer.status, error_text(answer.content), self.site.hints)
         reason = error_reason(answer.content)
+        is_busy = answer.status in RETRIED or reason in self.site.busy
+        detail = error_text(answer.content)
+        failed = status_error(
+            self.site.name, request.label, answer.status, detail, self.site.hints, is_busy=reason in self.site.busy
+        )
         if reason:
             failed.details["reason"] = reason
-        if answer.status not in RETRIED and reason not in self.site.busy:
+        if not is_busy:
             raise failed
         return failed, retry_after(answer.headers.get("retry-after"), self._clock())
 
@@ -461,16 +465,22 @@ def error_reason(content: bytes) -> str:
     return reason if isinstance(reason, str) and re.fullmatch(r"\w{1,60}", reason) else ""
 
 
-def status_error(name: str, asked: str, status: int, detail: str, hints: Mapping[str, str]) -> KtxError:
-    """Return the error for a response. `asked` describes the request; `hints` has `credential` and `address`."""
+def status_error(
+    name: str, asked: str, status: int, detail: str, hints: Mapping[str, str], *, is_busy: bool = False
+) -> KtxError:
+    """Return the error for a response. `asked` describes the request; `hints` has `credential` and `address`.
+
+    `is_busy`: the site gave a reason after which a retry helps, whatever the status says.
+    """
     tail = f": {detail}" if detail else ""
     details = {"status": status, "request": asked}
-    if status in (401, 403):
+    if status in (401, 403) and not is_busy:
         what = f"{name} rejected the credentials" if status == 401 else f"{name} refuses {asked}"
         denied = HttpAuthError(f"{what} ({status}){tail}", hint=hints["credential"], details=details)
         denied.status = status
         return denied
-    hint = hints["address"] if status < 500 and status != 429 else f"retry when {name} responds again"
+    is_final = status < 500 and status != 429 and not is_busy
+    hint = hints["address"] if is_final else f"retry when {name} responds again"
     failed = HttpStatusError(f"{name} returned status {status} for {asked}{tail}", hint=hint, details=details)
     failed.status = status
     return failed

@@ -191,6 +191,15 @@ def test_a_busy_google_is_asked_again(google: FakeGoogle, fetch: Fetch, web_site
     assert (fetch().fetched, web_site.paths().count("/drive/v3/files/doc-1/export")) == (4, 3)
 
 
+def test_a_google_that_stays_busy_is_not_a_question_of_permission(
+    google: FakeGoogle, fetch: Fetch, web_site: Any
+) -> None:
+    web_site.fail("/drive/v3/files/doc-1/export", *[refusal(403, "rateLimitExceeded", "Too fast")] * 8)
+    with pytest.raises(HttpStatusError, match="status 403 for GET /drive/v3/files/doc-1/export: Too fast") as error:
+        fetch()
+    assert error.value.hint == "retry when Google Drive responds again"
+
+
 def test_a_limit_leaves_the_rest_for_the_next_runs(google: FakeGoogle, fetch: Fetch) -> None:
     first = fetch(max_pages=3)
     assert (first.complete, len(first.files), first.skipped[0].what) == (False, 3, "1 more file")

@@ -199,6 +199,12 @@ def test_without_the_metadata_api(tableau: FakeTableau, fetch: Fetch, status: in
     assert "owner" not in facts_of(found, "catalog/datasources/Sales.json")
 
 
+def test_without_counts_of_views(tableau: FakeTableau, fetch: Fetch, web_site: Any) -> None:
+    web_site.fail("/api/3.15/sites/site-1/views", Reply({"error": {"detail": "no"}}, 403))
+    found = fetch()
+    assert found.complete and "opened" not in facts_of(found, "catalog/workbooks/Board.json")
+
+
 def test_metadata_with_errors_is_partial(tableau: FakeTableau, fetch: Fetch, web_site: Any) -> None:
     data = {"publishedDatasourcesConnection": {"nodes": [], "pageInfo": {"hasNextPage": False}}}
     errors = [{"message": "Showing partial results.", "extensions": {"code": "NODE_LIMIT_EXCEEDED"}}]
