@@ -55,10 +55,8 @@ WAREHOUSE = Warehouse(
     package="pyathena",
     requirement="ktx-cli[athena]",
     questions=(
-        Question("region", required=True, key="region", text="AWS region"),
-        Question("workgroup", default="primary", key="workgroup", text="Workgroup"),
-        Question("staging", key="s3_staging_dir", text="Location of the results in S3"),
-        Question("profile", key="profile", text="Profile in the AWS configuration files"),
+        Question("location", required=True, text="AWS region"),
+        Question("warehouse", default="primary", text="Workgroup"),
         Question("schema"),
     ),
 )
