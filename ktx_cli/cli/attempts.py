@@ -59,8 +59,11 @@ class Attempt:
             return None
         for key, value in filter(None, (_set_by(command) for command in hint.commands)):
             return self.typed({key: value})
-        if hint.command == Command("connection", "test", self.connection):
+        tested = Command("connection", "test", self.connection)
+        if hint.command == tested:
             return Hint("{} --no-test saves it without connecting", self.typed({}))
+        if tested in hint.commands:
+            return hint.rewrite(lambda part: self.typed({}) if part == tested else part)
         wrong = dict.fromkeys(filter(None, map(_key_of, hint.settings)))
         if not wrong:
             return hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,10 +120,13 @@ def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]
 def remove_connection(layout: Layout, connection: str) -> list[str]:
     """Remove a connection from `ktx.yaml`, and delete its stored row values. Its context stays.
 
-    Returns the remaining files: its folders, and other files that its sources wrote to.
+    Returns the remaining files: its folders, other files that its sources wrote to, and the secrets in `.ktx/secrets`
+    that only it used.
     """
     from ktx_cli.scan import forget_values
     from ktx_cli.sources import leftovers
+
+    text_before = layout.config.read_text("utf-8", "replace")
 
     def without(text: bytes) -> bytes:
         known_connection(load_config(layout.config, data=text).config, connection)
@@ -137,7 +141,20 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
         written = leftovers(WorkingTree(layout.root), connection)
     except KtxError:  # `ktx lint` reports unreadable files
         written = {}
-    return [*folders, *(path for path in written if not path.startswith(tuple(f"{each}/" for each in folders)))]
+    elsewhere = [path for path in written if not path.startswith(tuple(f"{each}/" for each in folders))]
+    return [*folders, *elsewhere, *_secrets_of(layout, text_before)]
+
+
+def _secrets_of(layout: Layout, before: str) -> list[str]:
+    """Return the stored secrets that `ktx.yaml` named before and no longer names."""
+    after = layout.config.read_text("utf-8", "replace")
+    stored = sorted(layout.secrets.iterdir()) if layout.secrets.is_dir() else []
+    names = [path.relative_to(layout.root).as_posix() for path in stored]
+    return [name for name in names if _mentions(before, name) and not _mentions(after, name)]
+
+
+def _mentions(text: str, path: str) -> bool:
+    return re.search(rf"{re.escape(path)}(?![\w.-])", text) is not None
 
 
 def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[ResultWarning]]:

@@ -129,6 +129,23 @@ def test_remove_keeps_the_context_and_says_so(ktx: Run, ingested: Path) -> None:
     assert ktx("connection", "list", "--json").data["connections"] == []
 
 
+def test_remove_lists_the_secrets_that_only_it_used(ktx: Run, project: Path) -> None:
+    secrets = project / ".ktx" / "secrets"
+    secrets.mkdir(parents=True, exist_ok=True)
+    for name in ("j-api-token", "j-api-token-2", "shared"):
+        (secrets / name).write_text("made-up")
+    with (project / "ktx.yaml").open("a") as config:
+        for name in ("j", "k"):
+            own = "file:.ktx/secrets/j-api-token" if name == "j" else "file:.ktx/secrets/shared"
+            config.write(
+                f"  {name}: {{driver: jira, base_url: 'https://x.example.com', projects: [A], api_token: '{own}', "
+                "email: 'file:.ktx/secrets/shared'}\n"
+            )
+    answer = ktx("connection", "remove", "j", "--yes", "--json")
+    assert (answer.code, answer.data["kept"]) == (0, [".ktx/secrets/j-api-token"])
+    assert answer.envelope.get("next_steps", []) == []
+
+
 def test_remove_forgets_what_was_seen_in_rows(ktx: Run, ingested: Path) -> None:
     def stored() -> list[int]:
         with contextlib.closing(sqlite3.connect(ingested / ".ktx" / "state.sqlite")) as state:

@@ -214,17 +214,18 @@ def add(
     rows += [("secret", f"stored in {reference.removeprefix('file:')}, which git ignores") for reference in stored]
     return Result(
         {"id": id, "tested": found is not None, "tables": getattr(found, "tables", None)},
-        [Fields((*rows, *_test_facts(found)))],
+        [Fields((*rows, *_test_facts(found, driver)))],
         next_steps=[Command("ingest", id)],
     )
 
 
-def _test_facts(found: ConnectionTest | SourceCheck | None) -> list[tuple[str, str]]:
+def _test_facts(found: ConnectionTest | SourceCheck | None, driver: str | None) -> list[tuple[str, str]]:
     """Return the results of testing a new connection, or that it was not tested."""
     from ktx_cli.jobs.connections import SourceCheck
+    from ktx_cli.warehouses import warehouse_of
 
     if found is None:
-        return [("tables", "not tested")]
+        return [("tables" if driver and warehouse_of(driver) else "content", "not tested")]
     if isinstance(found, SourceCheck):
         return [("found", found.origin)]
     return [("tables", str(found.tables)), ("server", ", ".join(_server_facts(found)))]
@@ -245,8 +246,8 @@ def remove(
 ) -> Result:
     """Remove a connection from ktx.yaml.
 
-    The connection's context is kept: its semantic layer, snapshot, pages and proposals. The report lists these
-    files, and `ktx lint` reports them until you delete them.
+    The connection's context is kept: its semantic layer, snapshot, pages and proposals; so are its secrets in
+    `.ktx/secrets`. The report lists these files, and `ktx lint` reports the context until you delete it.
 
     Examples:
         ktx connection remove handbook --yes
@@ -265,5 +266,6 @@ def remove(
         message = f"{each.location}: {each.message}, so agents cannot run SQL on any database"
         session.warn(ResultWarning.of(each, each.code, message, path=each.path))
     rows = [("removed", id), *(("kept", path) for path in kept)]
-    steps = [Command("lint", "--select", "KTX341,KTX345")] if kept else []
+    context = [path for path in kept if not path.startswith(".ktx/")]
+    steps = [Command("lint", "--select", "KTX341,KTX345")] if context else []
     return Result({"id": id, "kept": kept}, [Fields(tuple(rows))], next_steps=steps)

@@ -95,6 +95,9 @@ def member_tables(layout: Layout, config: KtxConfig, sql: str, *, suggests: bool
     import sqlglot
 
     tree = sqlglot.parse_one(sql, dialect=DIALECT)
+    if not isinstance(tree, exp.Query):
+        message = f"the connection `{FEDERATED}` only runs SELECT"
+        raise UsageError(message, hint="describe or explain a table on its own connection")
     own = {each.alias_or_name.casefold() for each in tree.find_all(exp.CTE)}
     found: dict[tuple[str, ...], list[Any]] = {}
     for table in tree.find_all(exp.Table):
@@ -112,12 +115,16 @@ def _member(
     connection = next((each for each in config.databases() if each.casefold() == written[0].casefold()), None)
     if connection is None or len(written) == 1:
         near = did_you_mean(written[0], list(config.databases())) if len(written) > 1 else None
+        if written[0].casefold() == "information_schema":
+            message = "`information_schema` is of one database"
+            raise UsageError(message, hint=Hint("list its tables with {}", Command("sl", "list")))
         problem = f"`{'.'.join(written)}` does not begin with the id of a database"
         raise UsageError(problem, hint=f"did you mean `{near}`?" if near else _how_to_name(config))
     if connection.casefold() in _RESERVED:
         message = f"the connection `{connection}` has a name that DuckDB reserves"
         raise UsageError(message, hint="rename the connection in ktx.yaml to join its tables with others")
     parts, columns = _known(layout, connection, written[1:], suggests)
+    _require_columns(tree, uses, connection, parts[-1], columns, suggests)
     needed = _needed(tree, uses, columns)
     guard = ConnectionGuard.of(layout, config, connection)
     return MemberTable(connection, written, parts, needed, _statement(guard.dialect, parts, needed, tree, uses))
@@ -168,6 +175,33 @@ def _needed(
     names = {part.name.casefold() for column in named for part in column.parts}
     names |= {each.name.casefold() for join in tree.find_all(exp.Join) for each in join.args.get("using") or ()}
     return tuple(each for each in columns if each[0].casefold() in names) or columns[:1]
+
+
+def _require_columns(
+    tree: Any,
+    uses: Iterable[Any],
+    connection: str,
+    table: str,
+    columns: tuple[tuple[str, SemanticType], ...],
+    suggests: bool,
+) -> None:
+    """Raise `UsageError` for a column, named with the table's alias, that the last scan did not find."""
+    known = {name.casefold() for name, _ in columns}
+    aliases = {use.alias_or_name.casefold() for use in uses}
+    others = {each.alias_or_name.casefold() for each in tree.find_all(exp.Table, exp.Subquery, exp.CTE)} - aliases
+    alone = not others and len(list(tree.find_all(exp.Select))) == 1
+    made = {each.alias.casefold() for each in tree.find_all(exp.Alias)}
+    for column in tree.find_all(exp.Column):
+        name = column.name.casefold()
+        own = column.table.casefold() in aliases if column.table else alone and name not in aliases | made
+        if own and name not in known and not isinstance(column.this, exp.Star):
+            near = did_you_mean(column.name, [each for each, _ in columns]) if suggests else None
+            hint = (
+                f"did you mean `{near}`?"
+                if near
+                else Hint("a new column is known after {}", Command("scan", connection))
+            )
+            raise UsageError(f"no scan found a column `{column.name}` of `{connection}.{table}`", hint=hint)
 
 
 def _reads_every_column(tree: Any) -> bool:

@@ -132,6 +132,10 @@ def test_what_a_database_is_asked(sql: str, shop: str, project: Path) -> None:
         ("SELECT * FROM shap.orders", "`shap.orders` does not begin with the id of a database"),
         ("SELECT * FROM shop.order", "no scan of `shop` found a table `order`"),
         ("SELECT * FROM shop.other.orders", "no scan of `shop` found a table `other.orders`"),
+        ("SELECT o.amuont FROM shop.orders AS o", "no scan found a column `amuont` of `shop.orders`"),
+        ("SELECT amuont FROM shop.orders", "no scan found a column `amuont` of `shop.orders`"),
+        ("SELECT * FROM information_schema.tables", "`information_schema` is of one database"),
+        ("EXPLAIN SELECT * FROM shop.orders", "the connection `_ktx_federated` only runs SELECT"),
     ],
 )
 def test_a_table_that_is_not_there(sql: str, problem: str, project: Path) -> None:
