@@ -63,8 +63,10 @@ class SparkServer(TestServer):
             session.stop()
 
     def create_database(self, name: str, *statements: str) -> None:
-        """Create a schema and run the statements in it."""
-        self.execute(f"CREATE DATABASE `{name}`", f"USE `{name}`", *statements)
+        """Create a schema, which replaces one of this name, and run the statements in it."""
+        self.execute(
+            f"DROP DATABASE IF EXISTS `{name}` CASCADE", f"CREATE DATABASE `{name}`", f"USE `{name}`", *statements
+        )
 
     def _session(self) -> Any:
         import_client()
