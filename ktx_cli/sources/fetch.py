@@ -18,6 +18,9 @@ from ktx_cli.sources.port import FetchContext
 MOST_FAILED: Final = 20
 """The number of failed requests after which the whole fetch fails."""
 
+MOST_PAGES: Final = 10_000
+"""The maximum number of pages of one list."""
+
 DEEPEST: Final = 100
 """The maximum nesting of a response."""
 
@@ -37,6 +40,41 @@ def render(document: Mapping[str, Any]) -> bytes:
 def mappings(value: Any) -> list[Mapping[str, Any]]:
     """Return the mappings in a list, or none if it is not a list."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def entries(page: Mapping[str, Any], key: str, site: str, asked: str, *, id: str = "id") -> list[Mapping[str, Any]]:
+    """Return the entries of a page of a list, all of which must have an `id`, unless that is an empty string.
+
+    Raises `SourceError` for a page of any other shape, because entries that a list lacks count as deleted. `site` and
+    `asked` (the request) are for its message.
+    """
+    found = page.get(key)
+    if isinstance(found, list) and all(isinstance(each, Mapping) and (not id or each.get(id)) for each in found):
+        return found
+    raise SourceError(
+        f"{site} returned an unexpected response for {asked}: "
+        f"`{key}` is not a list of objects{' with an ID' if id else ''}",
+        hint=f"retry when {site} responds as documented",
+    )
+
+
+class PageTokens:
+    """The tokens or offsets of the pages of one list, which must end. `site` is its name for messages."""
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+        self._seen: set[str] = set()
+
+    def following(self, token: object) -> str:
+        """Return the token of the next page. Raises `SourceError` if it is not new, or there are too many pages."""
+        text = str(token)
+        if text in self._seen:
+            raise SourceError(f"{self._site} returned the same part of a list twice", hint="retry later")
+        if len(self._seen) >= MOST_PAGES:
+            message = f"{self._site} returned a list with more than {MOST_PAGES:,} pages"
+            raise SourceError(message, hint="select fewer objects in the connection")
+        self._seen.add(text)
+        return text
 
 
 def require_shallow(answer: Any, what: str) -> None:

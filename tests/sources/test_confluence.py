@@ -107,6 +107,28 @@ def test_a_failure_in_the_middle_ends_the_fetch(site: FakeConfluence, fetch: Fet
     assert fetch(first).fetched == 1
 
 
+@pytest.mark.parametrize("body", [{}, {"results": None}, {"results": [{"title": "x"}]}], ids=str)
+def test_a_list_of_another_shape_deletes_nothing(
+    site: FakeConfluence, fetch: Fetch, web_site: Any, reply: Any, body: dict[str, Any]
+) -> None:
+    first = fetch()
+    web_site.fail("/wiki/api/v2/spaces/1/pages", reply(body))
+    with pytest.raises(SourceError, match="`results` is not a list of objects with an ID"):
+        fetch(first)
+
+
+def test_pages_that_go_round_or_lead_nowhere_end(site: FakeConfluence, fetch: Fetch, web_site: Any, reply: Any) -> None:
+    path = "/wiki/api/v2/spaces/1/pages"
+    links = [{"next": f"{path}?cursor={cursor}"} for cursor in "ABABABAB"]
+    web_site.fail(path, *[reply({"results": [], "_links": each}) for each in links])
+    with pytest.raises(SourceError, match="the same part of a list twice"):
+        fetch()
+    assert web_site.paths().count(path) == 3
+    web_site.fail("/wiki/api/v2/spaces", reply({"results": [], "_links": {"next": path}}))
+    with pytest.raises(SourceError, match="only a part of a list"):
+        fetch()
+
+
 def test_a_limit_leaves_the_rest_for_the_next_runs(site: FakeConfluence, fetch: Fetch) -> None:
     first = fetch(max_pages=3)
     assert (first.complete, len(first.files), first.skipped[0].what) == (False, 3, "1 more page")

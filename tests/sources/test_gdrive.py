@@ -89,6 +89,26 @@ def test_a_folder_is_read_with_everything_below(google: FakeGoogle, fetch: Fetch
     assert "2026-" not in found.files["pages/sheet-1.md"].text()
 
 
+@pytest.mark.parametrize("body", [{}, {"files": None}, {"files": {}}, {"files": [{"name": "x"}]}], ids=str)
+def test_a_list_of_another_shape_deletes_nothing(
+    google: FakeGoogle, fetch: Fetch, web_site: Any, body: dict[str, Any]
+) -> None:
+    first = fetch()
+    web_site.fail("/drive/v3/files", Reply(body))
+    with pytest.raises(SourceError, match="`files` is not a list of objects with an ID"):
+        fetch(first)
+    web_site.fail(f"/drive/v3/files/{TOP}", Reply({}))
+    with pytest.raises(SourceError, match="another object than the requested one"):
+        fetch(first)
+
+
+def test_page_tokens_that_go_round_end(google: FakeGoogle, fetch: Fetch, web_site: Any) -> None:
+    web_site.fail("/drive/v3/files", *[Reply({"files": [], "nextPageToken": token}) for token in "ABABABAB"])
+    with pytest.raises(SourceError, match="the same part of a list twice"):
+        fetch()
+    assert web_site.paths().count("/drive/v3/files") == 3
+
+
 @pytest.mark.parametrize(
     ("fields", "below"),
     [

@@ -135,6 +135,43 @@ def test_half_a_list_deletes_nothing(jira: FakeJira, fetch: Fetch, web_site: Any
         assert (found.complete, found.skipped[0].reason) == (False, "issues changed while Jira listed them")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {}, {"warningMessages": ["The value is unknown."]}, {"issues": None}, {"issues": {}, "total": 0},
+        {"issues": [None], "total": 1}, {"issues": [{"key": "DATA-1"}], "total": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_list_of_another_shape_deletes_nothing(jira: FakeJira, fetch: Fetch, web_site: Any, body: Any) -> None:
+    first = fetch()
+    web_site.fail("/rest/api/3/search/jql" if jira.is_cloud else "/rest/api/2/search", Reply(body))
+    with pytest.raises(SourceError, match="`issues` is not a list of objects with an ID"):
+        fetch(first)
+
+
+@pytest.mark.parametrize("total", [None, "0", {}])
+def test_a_data_center_must_count(jira: FakeJira, fetch: Fetch, web_site: Any, total: Any) -> None:
+    first = fetch()
+    web_site.fail("/rest/api/2/search", Reply({"issues": [], "total": total}))
+    if not jira.is_cloud:
+        with pytest.raises(SourceError, match="only a part of the list of issues"):
+            fetch(first)
+
+
+def test_page_tokens_that_go_round_end(jira: FakeJira, fetch: Fetch, web_site: Any) -> None:
+    path = "/rest/api/3/search/jql" if jira.is_cloud else "/rest/api/2/search"
+    again = [{"id": "10", "key": "DATA-10", "fields": {"updated": "2026"}}]
+    circle = [
+        Reply({"issues": again, "total": 10**9, "isLast": False, "nextPageToken": token}) for token in "ABABABABABAB"
+    ]
+    web_site.fail(path, *circle)
+    if jira.is_cloud:
+        with pytest.raises(SourceError, match="Jira returned the same part of a list twice"):
+            fetch()
+        assert web_site.paths().count(path) == 3
+
+
 def test_an_account_that_is_nobody(jira: FakeJira, fetch: Fetch, web_site: Any) -> None:
     web_site.fail(f"/rest/api/{3 if jira.is_cloud else 2}/myself", Reply({"message": "Log in"}, 401))
     with pytest.raises(HttpAuthError) as error:

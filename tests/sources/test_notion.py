@@ -264,6 +264,24 @@ def test_lists_that_repeat_themselves_end(workspace: FakeNotion, fetch: Fetch, w
         fetch()
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({}, "`results` is not a list"),
+        ({"results": None}, "`results` is not a list"),
+        ({"results": [{"type": "paragraph"}]}, "objects with an ID"),
+        ({"results": [], "has_more": True, "next_cursor": None}, "only a part of a list"),
+    ],
+    ids=str,
+)
+def test_a_list_of_another_shape_deletes_nothing(
+    workspace: FakeNotion, fetch: Fetch, web_site: Any, reply: Any, body: dict[str, Any], problem: str
+) -> None:
+    web_site.fail(f"/v1/blocks/{A}/children", reply(body))
+    with pytest.raises(SourceError, match=problem):
+        fetch()
+
+
 def test_units_of_pages(workspace: FakeNotion, fetch: Fetch) -> None:
     found = fetch()
     source = Notion()

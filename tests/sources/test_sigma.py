@@ -169,8 +169,12 @@ def test_half_a_list_changes_nothing(sigma: FakeSigma, web_site: WebSite, tmp_pa
         source().fetch(entry(web_site), context(tmp_path, first))
     loop = {"entries": [], "hasMore": True, "nextPage": "x"}
     web_site.answers = lambda each: Reply(loop) if each.path == "/v2/workbooks" else full(each)
-    with pytest.raises(KtxError, match="unexpected response for GET /workbooks"):
+    with pytest.raises(KtxError, match="Sigma returned the same part of a list twice"):
         source().fetch(entry(web_site), context(tmp_path, first))
+    for odd in ({}, {"entries": [], "hasMore": True}, {"entries": [{"name": "Board"}]}, {"entries": [None]}):
+        web_site.answers = lambda each, odd=odd: Reply(odd) if each.path == "/v2/workbooks" else full(each)
+        with pytest.raises(KtxError, match="unexpected response for GET /workbooks"):
+            source().fetch(entry(web_site), context(tmp_path, first))
 
 
 def test_too_many_requests_are_waited_out(sigma: FakeSigma, web_site: WebSite, tmp_path: Path) -> None:

@@ -140,6 +140,36 @@ def test_half_a_list_deletes_nothing(tableau: FakeTableau, fetch: Fetch, web_sit
     assert (found.complete, found.skipped[0].reason) == (False, "they changed while Tableau listed them")
 
 
+@pytest.mark.parametrize(
+    "block", [{"workbook": None}, {"workbook": {}}, {"workbook": [{"name": "Board"}]}, {"workbook": [None]}], ids=str
+)
+def test_a_list_of_another_shape_deletes_nothing(
+    tableau: FakeTableau, fetch: Fetch, web_site: Any, block: dict[str, Any]
+) -> None:
+    first = fetch()
+    web_site.fail(
+        "/api/3.15/sites/site-1/workbooks", Reply({"pagination": {"totalAvailable": "0"}, "workbooks": block})
+    )
+    with pytest.raises(SourceError, match="`workbook` is not a list of objects with an ID"):
+        fetch(first)
+
+
+def test_metadata_that_goes_round_or_is_missing_ends(tableau: FakeTableau, fetch: Fetch, web_site: Any) -> None:
+    def part(after: str) -> dict[str, Any]:
+        return {"nodes": [], "pageInfo": {"hasNextPage": True, "endCursor": after}}
+
+    path = "/api/metadata/graphql"
+    web_site.fail(path, *[Reply({"data": {"publishedDatasourcesConnection": part(each)}}) for each in "ABABABAB"])
+    with pytest.raises(SourceError, match="the same part of a list twice"):
+        fetch()
+    assert web_site.paths().count(path) == 3
+    answers = web_site.answers
+    web_site.forget()
+    web_site.answers = lambda asked: Reply({"data": {}}) if asked.path == path else answers(asked)
+    with pytest.raises(SourceError, match="`nodes` is not a list of objects"):
+        fetch()
+
+
 def test_projects(tableau: FakeTableau, fetch: Fetch) -> None:
     assert [path for path in fetch(projects=["marketing"]).files if "catalog" not in path] == ["workbooks/Other.twb"]
     found = fetch(projects=["Finance", "Board room"])

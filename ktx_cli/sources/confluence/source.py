@@ -15,7 +15,7 @@ from ktx_cli.project import is_reference
 from ktx_cli.project import remember as remember_secret
 from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.document_units import PAGES, DocumentSource, document_units
-from ktx_cli.sources.fetch import PageFetch
+from ktx_cli.sources.fetch import PageFetch, PageTokens, entries
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.port import FetchContext, Projection
 
@@ -204,25 +204,26 @@ class ConfluenceApi:
             raise
 
     def _listed(self, path: str, params: Mapping[str, str]) -> Iterator[Thing]:
-        cursor: str | None = None
+        tokens, cursor = PageTokens("Confluence"), None
         while True:
             listed = _mapping(self._client.get(path, {**params, "limit": _PAGE_SIZE, "cursor": cursor}))
-            yield from (item for item in listed.get("results") or () if isinstance(item, Mapping))
+            yield from entries(listed, "results", "Confluence", f"GET /{path}")
             following = _cursor(listed)
             if following is None:
                 return
-            if following == cursor:
-                raise SourceError("Confluence returned the same part of a list twice", hint="retry later")
-            cursor = following
+            cursor = tokens.following(following)
 
 
 def _cursor(listed: Thing) -> str | None:
-    """Return the URL of the next part, or None at the end."""
+    """Return the cursor of the next part, or None at the end."""
     links = listed.get("_links")
     following = links.get("next") if isinstance(links, Mapping) else None
-    if not isinstance(following, str):
+    if not following:
         return None
-    return next(iter(parse_qs(urlsplit(following).query).get("cursor", ())), None)
+    cursors = parse_qs(urlsplit(str(following)).query).get("cursor")
+    if not cursors:
+        raise SourceError("Confluence returned only a part of a list", hint="retry later")
+    return cursors[0]
 
 
 def _mapping(answer: Any) -> Thing:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from ktx_cli.core import Command, ConfigError, Hint, NotReadyError, Placeholder, SecretError, SettingPath, SourceError
 from ktx_cli.project import remember as remember_secret
 from ktx_cli.project import resolve as resolve_secret
+from ktx_cli.sources.fetch import PageTokens, entries
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpResponse, HttpStatusError, Site
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class GoogleApi:
         """Return a file or a folder, or None if the account cannot see it."""
         params = {"fields": _FIELDS, "supportsAllDrives": "true"}
         found = self._seen(lambda: self._get(self._drive, f"drive/v3/files/{quote(id, safe='')}", params))
+        if found is not None and found.get("id") != id:
+            raise SourceError("Google Drive returned another object than the requested one", hint="retry later")
         return None if found is None else _file(found)
 
     def drive(self, id: str) -> DriveFile | None:
@@ -149,20 +152,18 @@ class GoogleApi:
             "corpora": "drive" if drive else "user",
             "driveId": drive or None,
         }
-        token: str | None = None
+        tokens, token = PageTokens("Google Drive"), None
         while True:
             listed = self._get(self._drive, "drive/v3/files", {**params, "pageToken": token})
             if listed.get("incompleteSearch"):
                 raise SourceError("Google Drive did not search all files", hint="retry later")
-            for each in listed.get("files") or ():
+            for each in entries(listed, "files", "Google Drive", "GET /drive/v3/files"):
                 parent = next((folder for folder in each.get("parents") or () if folder in folders), folders[0])
                 yield parent, _file(each)
             following = listed.get("nextPageToken")
             if not following:
                 return
-            if following == token:
-                raise SourceError("Google Drive returned the same part of a list twice", hint="retry later")
-            token = following
+            token = tokens.following(following)
 
     def exported(self, id: str, mime: str) -> bytes:
         """Return a file of Google's own kinds in another format; Google limits it to 10 MB."""
@@ -177,7 +178,9 @@ class GoogleApi:
         """Return the properties of the sheets of a spreadsheet, in order."""
         wanted = "sheets(properties(title,index,sheetType,hidden,gridProperties(rowCount,columnCount)))"
         found = self._get(self._sheets, f"v4/spreadsheets/{quote(id, safe='')}", {"fields": wanted})
-        listed = [each.get("properties") for each in found.get("sheets") or () if isinstance(each, Mapping)]
+        listed = [
+            each.get("properties") for each in entries(found, "sheets", "Google Sheets", f"the sheets of {id}", id="")
+        ]
         return sorted((each for each in listed if isinstance(each, Mapping)), key=lambda each: each.get("index") or 0)
 
     def values(self, id: str, ranges: Sequence[str]) -> list[list[list[Any]]]:

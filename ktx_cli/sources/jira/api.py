@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ktx_cli.core import SourceError
-from ktx_cli.sources.fetch import mappings, require_shallow
+from ktx_cli.sources.fetch import PageTokens, entries, mappings, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError
 
 PAGE_SIZE: Final = 1000
@@ -64,11 +64,11 @@ class JiraApi:
     def listed(self, jql: str) -> Listed:
         """Return all issues that a query selects, without their texts. Raises `SourceError` for half a list."""
         issues: dict[str, Issue] = {}
-        token: str | None = None
+        tokens, token = PageTokens("Jira"), None
         start, is_whole = 0, True
         while True:
             page = self._page(jql, token, start)
-            found = mappings(page.get("issues"))
+            found = entries(page, "issues", "Jira", f"POST /{self._base}/search")
             issues.update((issue.id, issue) for issue in map(_issue, found))
             start += len(found)
             if len(issues) > MAX_ISSUES:
@@ -76,17 +76,18 @@ class JiraApi:
                 raise SourceError(message, hint="select fewer issues with `projects` or `jql`")
             following = page.get("nextPageToken")
             if self._is_cloud:
-                if page.get("isLast") is False and (not following or following == token):
-                    raise SourceError("Jira returned only a part of the list of issues", hint="retry later")
                 is_last = page.get("isLast") is True or not following
+                is_cut = is_last and page.get("isLast") is False
             else:
-                is_last = start >= int(page.get("total") or 0)
-                if not is_last and not found:
-                    raise SourceError("Jira returned only a part of the list of issues", hint="retry later")
-                is_whole = not is_last or len(issues) == int(page.get("total") or 0)
+                total = page.get("total")
+                following, is_last = start, isinstance(total, int) and start >= total
+                is_cut = not isinstance(total, int) or (not is_last and not found)
+                is_whole = not is_last or len(issues) == total
+            if is_cut:
+                raise SourceError("Jira returned only a part of the list of issues", hint="retry later")
             if is_last:
                 return Listed(tuple(issues[id] for id in sorted(issues, key=_number)), is_whole)
-            token = following
+            token = tokens.following(following)
 
     def _page(self, jql: str, token: str | None, start: int) -> Thing:
         asked: dict[str, Any] = {"jql": jql, "maxResults": PAGE_SIZE, "fields": list(_LISTED)}

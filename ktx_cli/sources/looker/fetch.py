@@ -509,12 +509,15 @@ class Looker:
             answer = self._again(lambda asked=asked: self._client.get(f"{ROOT}/{path}", asked))  # type: ignore[misc]
             if not isinstance(answer, list):
                 raise _odd(self._client.site, f"GET /{path}")
-            items = [each for each in answer if isinstance(each, dict)]
-            new = [each for each in items if str(each.get("id", each.get("name"))) not in seen]
+            if any(not isinstance(each, dict) or each.get("id", each.get("name")) in (None, "") for each in answer):
+                raise _odd(self._client.site, f"GET /{path}")
+            new = [each for each in answer if str(each.get("id", each.get("name"))) not in seen]
             seen.update(str(each.get("id", each.get("name"))) for each in new)
             yield from new
             if len(answer) < PAGE or not new:
                 return
+        message = f"Looker has more than {MOST_PAGES:,} pages at /{path}"
+        raise SourceError(message, hint="give the API key a role that sees less content")
 
     def _again(self, ask: Callable[[], _Result]) -> _Result:
         """Return the result of a request, logging in again if the token has expired."""

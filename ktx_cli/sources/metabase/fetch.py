@@ -515,9 +515,9 @@ def _listed(card: Mapping[str, Any]) -> ListedCard:
 
 
 def _with_ids(answer: Any, what: str, site: Site) -> list[dict[str, Any]]:
-    if not isinstance(answer, list):
+    if not isinstance(answer, list) or any(not isinstance(each, dict) or each.get("id") is None for each in answer):
         raise _odd(site, what)
-    found = (each for each in answer if isinstance(each, dict) and id_of(each.get("id")) is not None)
+    found = (each for each in answer if id_of(each.get("id")) is not None)
     return sorted(found, key=lambda each: int(each["id"]))
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ktx_cli.core import SourceError
 from ktx_cli.documents import fenced, with_front_matter
+from ktx_cli.sources.fetch import PageTokens, entries
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError
 
 MAX_DEPTH: Final = 10
@@ -383,18 +384,18 @@ class NotionApi:
             raise
 
     def _listed(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[Thing]:
-        cursor: str | None = None
+        tokens, cursor = PageTokens("Notion"), None
         while True:
             asked = {"page_size": _PAGE_SIZE, **({"start_cursor": cursor} if cursor else {})}
             answer = self._client.get(path, asked) if method == "GET" else self._client.post(path, {**body, **asked})
             listed = _mapping(answer)
-            yield from (item for item in listed.get("results") or () if isinstance(item, Mapping))
+            yield from entries(listed, "results", "Notion", f"{method} /{path}")
             following = listed.get("next_cursor")
-            if not listed.get("has_more") or not following:
+            if not listed.get("has_more"):
                 return
-            if following == cursor:
-                raise SourceError("Notion returned the same part of a list twice", hint="retry later")
-            cursor = str(following)
+            if not following:
+                raise SourceError("Notion returned only a part of a list", hint="retry later")
+            cursor = tokens.following(following)
 
 
 def _mapping(answer: Any) -> Thing:

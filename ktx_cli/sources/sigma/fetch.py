@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from ktx_cli.core import ResultWarning, SourceError, one_line, plural
 from ktx_cli.documents import Snapshot
-from ktx_cli.sources.fetch import ApiFetch, Document, mappings, require_shallow
+from ktx_cli.sources.fetch import ApiFetch, Document, PageTokens, entries, mappings, require_shallow
 from ktx_cli.sources.http import RETRIED, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.port import FetchContext
 from ktx_cli.sources.sigma import SigmaConnection
@@ -63,23 +63,23 @@ class Sigma:
         require_shallow(answer, f"Sigma's /{path}")
         return answer
 
-    def listed(self, path: str, params: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
-        """Return the entries of all pages of a list. Raises if a page is missing, so that a list is always complete."""
+    def listed(self, path: str, *, id: str = "") -> list[Mapping[str, Any]]:
+        """Return the entries of all pages of a list, with their key `id`. Raises if a page or an entry is missing."""
         found: list[Mapping[str, Any]] = []
-        page: str | None = None
+        tokens, page = PageTokens("Sigma"), None
         for _ in range(MOST_PAGES):
-            asked = {**(params or {}), "limit": PAGE, "page": page}
+            asked = {"limit": PAGE, "page": page}
             answer = self._again(lambda asked=asked: self._client.get(f"{ROOT}/{path}", asked))  # type: ignore[misc]
-            if not isinstance(answer, dict) or not isinstance(answer.get("entries"), list):
+            if not isinstance(answer, dict):
                 raise self._odd(f"GET /{path}")
             require_shallow(answer, f"Sigma's /{path}")
-            found += mappings(answer["entries"])
+            found += entries(answer, "entries", "Sigma", f"GET /{path}", id=id)
             following = answer.get("nextPage")
+            if following in (None, "") and answer.get("hasMore") is True:
+                raise self._odd(f"GET /{path}")
             if following in (None, "") or answer.get("hasMore") is False:
                 return found
-            if str(following) == page:
-                raise self._odd(f"GET /{path}")
-            page = str(following)
+            page = tokens.following(following)
         raise SourceError(
             f"Sigma has more than {MOST_PAGES} pages at /{path}", hint="select fewer documents with `paths`"
         )
@@ -105,12 +105,12 @@ def fetch(entry: SigmaConnection, context: FetchContext, sigma: Sigma, site: str
     api = ApiFetch(context, site)
     workbooks = [
         (f"{WORKBOOKS}{each['workbookId']}.json", each)
-        for each in sigma.listed("workbooks")
+        for each in sigma.listed("workbooks", id="workbookId")
         if _has(each, "workbookId")
     ]
     models = [
         (f"{MODELS}{each['dataModelId']}.json", each)
-        for each in sigma.listed("dataModels")
+        for each in sigma.listed("dataModels", id="dataModelId")
         if _has(each, "dataModelId")
     ]
     wanted = [(path, each) for path, each in (*workbooks, *models) if _is_wanted(each, entry.paths)]
@@ -123,7 +123,7 @@ def fetch(entry: SigmaConnection, context: FetchContext, sigma: Sigma, site: str
     for path, _ in rest:
         api.keep(path)
     if not entry.paths:  # Sigma lists datasets without their folder.
-        for each in sigma.listed("datasets"):
+        for each in sigma.listed("datasets", id="datasetId"):
             if _has(each, "datasetId") and not each.get("isArchived"):
                 api.put(f"{DATASETS}{_safe(each['datasetId'])}.json", _dataset(each))
     return api.snapshot(f"Sigma at {site}", _warnings(entry, len(rest), context.connection))

@@ -23,7 +23,7 @@ from ktx_cli.core import (
 from ktx_cli.project import is_reference
 from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.semantic import parse_document
-from ktx_cli.sources.fetch import PageFetch, mappings, render
+from ktx_cli.sources.fetch import PageFetch, PageTokens, entries, mappings, render
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.tableau.documents import plain_document
 
@@ -149,7 +149,7 @@ class TableauApi:
         Raises `HttpStatusError` or `HttpAuthError` if the API is not available.
         """
         found: dict[str, Thing] = {}
-        problem, after = "", None
+        problem, after, tokens = "", None, PageTokens("Tableau")
         facts = "luid description owner { name } upstreamTables { name schema description database { name } }"
         query = (
             f"query ktx($first: Int!, $after: String) {{ {_CONNECTIONS[kind]}(first: $first, after: $after) "
@@ -160,14 +160,17 @@ class TableauApi:
             problem = problem or error
             part = data.get(_CONNECTIONS[kind])
             part = part if isinstance(part, Mapping) else {}
-            found |= {str(node.get("luid")): node for node in mappings(part.get("nodes"))}
+            nodes = (
+                mappings(part.get("nodes"))
+                if problem
+                else entries(part, "nodes", "Tableau", f"the metadata of {kind}", id="")
+            )
+            found |= {str(node.get("luid")): node for node in nodes}
             info = part.get("pageInfo")
             following = info.get("endCursor") if isinstance(info, Mapping) and info.get("hasNextPage") else None
             if following is None:
                 return found, problem
-            if following == after:
-                raise SourceError("Tableau returned the same part of a list twice", hint="retry later")
-            after = following
+            after = tokens.following(following)
 
     def fields(self, item: Item) -> list[Thing]:
         """Return the fields of a data source, or of the data sources in a workbook, with their formulas."""
@@ -195,13 +198,17 @@ class TableauApi:
     def _listed(self, kind: str, noun: str, params: Thing) -> tuple[list[Thing], bool]:
         """Return the objects of a paged list, and whether it is whole. Raises `SourceError` for half a list."""
         found: dict[str, Thing] = {}
-        number = seen = 0
+        tokens, number, seen = PageTokens("Tableau"), 0, 0
         while True:
             number += 1
-            asked = {**params, "pageSize": PAGE_SIZE, "pageNumber": number}
+            asked = {**params, "pageSize": PAGE_SIZE, "pageNumber": tokens.following(number)}
             page = _mapping(self._client.get(f"api/{VERSION}/sites/{self._site}/{kind}", asked))
             block = page.get(kind)
-            part = mappings(block.get(noun)) if isinstance(block, Mapping) else []
+            part = (
+                entries(block, noun, "Tableau", f"the list of {kind}")
+                if isinstance(block, Mapping) and noun in block
+                else []
+            )
             found |= {str(each.get("id")): each for each in part}
             seen += len(part)
             paging = page.get("pagination")

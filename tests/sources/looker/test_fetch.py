@@ -248,11 +248,12 @@ def test_a_connection_without_a_secret_says_what_to_set(looker: ScriptedLooker, 
     assert "connections.bi.client_secret" in (error.value.hint or "")
 
 
+@pytest.mark.parametrize("body", [{"odd": 1}, [{}], [None]], ids=str)
 @pytest.mark.parametrize("path", ["/lookml_models", "/dashboards/search", "/login"])
 def test_answers_of_another_shape_are_errors(
-    looker: ScriptedLooker, context: FetchContext, reply: Any, path: str
+    looker: ScriptedLooker, context: FetchContext, reply: Any, path: str, body: Any
 ) -> None:
-    looker.site.fail(BASE + path, reply({"odd": 1}))
+    looker.site.fail(BASE + path, reply(body))
     with pytest.raises(SourceError):
         source().fetch(entry(looker.site.url), context)
 

@@ -243,8 +243,11 @@ def test_a_cursor_that_is_none_is_no_cursor(metabase: ScriptedMetabase, context:
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("/api/card", {"error": 1}), ("/api/collection/tree", "x"), ("/api/database", 3), ("/api/card/1", [1])],
-)
+    [
+        ("/api/card", {"error": 1}), ("/api/card", [{}]), ("/api/card", [None]), ("/api/collection/tree", "x"),
+        ("/api/database", 3), ("/api/card/1", [1]),
+    ],
+)  # fmt: skip
 def test_answers_of_another_shape_are_errors_or_named(
     metabase: ScriptedMetabase, context: FetchContext, reply: Any, path: str, body: Any
 ) -> None:
