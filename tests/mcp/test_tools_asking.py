@@ -431,3 +431,13 @@ def test_with_privacy_databases_are_not_joined(federated: Company) -> None:
     asked = {"connection": FEDERATED, "sql": "SELECT count(*) FROM crm.contacts"}
     error = federated.call("sql_execution", asked, privacy=True).error
     assert error is not None and (error["code"], "--privacy" in error["message"]) == ("hidden", True)
+
+
+def test_a_page_is_not_served_after_its_column_was_hidden(federated: Company) -> None:
+    asked = {"connection": FEDERATED, "sql": "SELECT email FROM crm.contacts, range(3) AS r(i)", "offset": 0}
+    assert federated.call("sql_execution", asked).data["row_count"] == 3
+    federated.write(
+        "semantic-layer/crm/contacts.yaml", "name: contacts\ncolumn_overrides: [{name: email, visibility: hidden}]\n"
+    )
+    error = federated.call("sql_execution", {**asked, "offset": 1}).error
+    assert error is not None and error["code"] == "hidden"

@@ -49,8 +49,7 @@ def sql(
 
     Examples:
         ktx sql "SELECT count(*) FROM shop.orders"
-        ktx sql -c _ktx_federated "SELECT * FROM shop.orders JOIN crm.customers USING (customer_id)"
-        ktx sql --format csv "SELECT * FROM shop.regions"
+        ktx sql --format csv -c _ktx_federated "SELECT * FROM warehouse.shop.regions"
         ktx sql --file monthly.sql --max-rows 50
     """
     session.require_project()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, SourceError, UsageError, did_you_mean, listing
 from ktx_cli.faces import exp
-from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
 from ktx_cli.semantic import ConnectionGuard, load_manifest
 from ktx_cli.warehouses import (
     ConnectionSpec,
@@ -17,9 +18,11 @@ from ktx_cli.warehouses import (
     QueryResult,
     SemanticType,
     StatementPolicy,
+    TableRef,
     dialect_named,
     open_connection,
     parse_name,
+    row_memory,
 )
 
 if TYPE_CHECKING:
@@ -30,8 +33,15 @@ FEDERATED: Final = "_ktx_federated"
 
 DIALECT: Final = "duckdb"
 MOST_TABLE_ROWS: Final = 1_000_000
-"""The maximum number of rows that a statement may read from one table."""
+"""The maximum number of rows that a statement may read from all its tables together."""
 
+MOST_TABLES: Final = 32
+MOST_BYTES: Final = 512 * 1024 * 1024
+"""The maximum approximate size of all rows in memory."""
+
+_SAMPLED: Final = 1000
+
+_PADDED: Final = re.compile(r"(?:national )?(?:n?char|character|bpchar)\b(?! *(?:varying|large))", re.IGNORECASE)
 _RESERVED: Final = frozenset({"main", "memory", "system", "temp"})
 _OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "ASOF", "POSITIONAL", "NATURAL"})
 
@@ -48,8 +58,8 @@ def check_nothing(connection: str, sql: str) -> None:
 class MemberTable:
     """A table that a statement reads.
 
-    `written`: its name in the statement, the connection first. `parts`: its name in the database. `columns`: those to
-    read. `sql`: the statement that reads it, in the dialect of its database.
+    `written`: its name in the statement, the connection first. `also`: other names of it in the statement. `parts`: its
+    name in the database. `columns`: those to read. `sql`: the statement that reads it, in the dialect of its database.
     """
 
     connection: str
@@ -57,6 +67,7 @@ class MemberTable:
     parts: tuple[str, ...]
     columns: tuple[tuple[str, SemanticType], ...]
     sql: str
+    also: tuple[tuple[str, ...], ...] = ()
 
 
 def run_federated(
@@ -72,8 +83,8 @@ def run_federated(
     """Run a statement and return it with its rows.
 
     Every table is named `connection.table` or `connection.schema.table`. It is read completely, with only the needed
-    columns and with conditions that compare it with constants; a table with more than `MOST_TABLE_ROWS` such rows is
-    refused. Raises the errors of `run_sql`.
+    columns and with conditions that compare it with constants; if there are more than `MOST_TABLE_ROWS` such rows, or
+    they are larger than `MOST_BYTES`, the statement is refused. Raises the errors of `run_sql`.
     """
     from ktx_cli.warehouses import LoadedTables
 
@@ -82,7 +93,14 @@ def run_federated(
     tables = member_tables(layout, config, checked.sql, suggests=check is check_nothing)
     for each in tables:
         check(each.connection, each.sql)
-    loaded = [_read(layout, config, each, environ=environ, opener=opener) for each in tables]
+    loaded: list[LoadedTable] = []
+    rows = size = 0
+    for each in tables:
+        found = _read(layout, config, each, environ=environ, opener=opener, most=MOST_TABLE_ROWS - rows)
+        rows, size = rows + len(found.rows), size + _size_of(found)
+        if size > MOST_BYTES:
+            raise _too_large(each, f"the rows read are larger than {MOST_BYTES // 1024**2} MiB")
+        loaded.append(found)
     with closing(LoadedTables(ConnectionSpec(FEDERATED, DIALECT), loaded)) as session:
         return checked, session.query(checked.sql, max_rows=max_rows)
 
@@ -94,7 +112,7 @@ def member_tables(layout: Layout, config: KtxConfig, sql: str, *, suggests: bool
     """
     import sqlglot
 
-    tree = sqlglot.parse_one(sql, dialect=DIALECT)
+    tree: Any = sqlglot.parse_one(sql, dialect=DIALECT)
     if not isinstance(tree, exp.Query):
         message = f"the connection `{FEDERATED}` only runs SELECT"
         raise UsageError(message, hint="describe or explain a table on its own connection")
@@ -106,12 +124,17 @@ def member_tables(layout: Layout, config: KtxConfig, sql: str, *, suggests: bool
             found.setdefault(parts, []).append(table)
     if not found:
         raise UsageError("the statement reads no table", hint=_how_to_name(config))
-    return [_member(layout, config, tree, parts, uses, suggests) for parts, uses in sorted(found.items())]
+    same: dict[tuple[str, tuple[str, ...]], list[tuple[str, ...]]] = {}
+    for written in sorted(found):
+        connection = _connection_of(config, written)
+        same.setdefault((connection, _known(layout, connection, written[1:], suggests)[0]), []).append(written)
+    if len(same) > MOST_TABLES:
+        raise UsageError(f"the statement reads {len(same)} tables; the most is {MOST_TABLES}", hint="read fewer tables")
+    return [_member(layout, config, tree, written, found, suggests) for written in same.values()]
 
 
-def _member(
-    layout: Layout, config: KtxConfig, tree: Any, written: tuple[str, ...], uses: list[Any], suggests: bool
-) -> MemberTable:
+def _connection_of(config: KtxConfig, written: tuple[str, ...]) -> str:
+    """Return the connection that the name of a table begins with. Raises `UsageError`."""
     connection = next((each for each in config.databases() if each.casefold() == written[0].casefold()), None)
     if connection is None or len(written) == 1:
         near = did_you_mean(written[0], list(config.databases())) if len(written) > 1 else None
@@ -123,11 +146,25 @@ def _member(
     if connection.casefold() in _RESERVED:
         message = f"the connection `{connection}` has a name that DuckDB reserves"
         raise UsageError(message, hint="rename the connection in ktx.yaml to join its tables with others")
-    parts, columns = _known(layout, connection, written[1:], suggests)
+    return connection
+
+
+def _member(
+    layout: Layout,
+    config: KtxConfig,
+    tree: Any,
+    names: list[tuple[str, ...]],
+    found: Mapping[tuple[str, ...], list[Any]],
+    suggests: bool,
+) -> MemberTable:
+    uses = [use for name in names for use in found[name]]
+    connection = _connection_of(config, names[0])
+    parts, columns = _known(layout, connection, names[0][1:], suggests)
     _require_columns(tree, uses, connection, parts[-1], columns, suggests)
     needed = _needed(tree, uses, columns)
-    guard = ConnectionGuard.of(layout, config, connection)
-    return MemberTable(connection, written, parts, needed, _statement(guard.dialect, parts, needed, tree, uses))
+    dialect = ConnectionGuard.of(layout, config, connection).dialect
+    sql = _statement(dialect, parts, needed, tree, uses)
+    return MemberTable(connection, names[0], parts, needed, sql, tuple(names[1:]))
 
 
 def _known(
@@ -167,6 +204,8 @@ def _needed(
     tree: Any, uses: Iterable[Any], columns: tuple[tuple[str, SemanticType], ...]
 ) -> tuple[tuple[str, SemanticType], ...]:
     """Return the columns of a table that a statement may read: all that have the name of any column in it."""
+    if any(_renames(use) for use in uses):
+        return columns
     named = list(tree.find_all(exp.Column))
     alone = {column.name.casefold() for column in named if not column.table}
     rows = {table.alias_or_name.casefold() for table in uses}
@@ -175,6 +214,12 @@ def _needed(
     names = {part.name.casefold() for column in named for part in column.parts}
     names |= {each.name.casefold() for join in tree.find_all(exp.Join) for each in join.args.get("using") or ()}
     return tuple(each for each in columns if each[0].casefold() in names) or columns[:1]
+
+
+def _renames(use: Any) -> bool:
+    """Return whether a use of a table gives its columns other names."""
+    alias = use.args.get("alias")
+    return bool(alias and alias.args.get("columns")) or bool(use.args.get("pivots"))
 
 
 def _require_columns(
@@ -187,6 +232,8 @@ def _require_columns(
 ) -> None:
     """Raise `UsageError` for a column, named with the table's alias, that the last scan did not find."""
     known = {name.casefold() for name, _ in columns}
+    if any(_renames(use) for use in uses):
+        return
     aliases = {use.alias_or_name.casefold() for use in uses}
     others = {each.alias_or_name.casefold() for each in tree.find_all(exp.Table, exp.Subquery, exp.CTE)} - aliases
     alone = not others and len(list(tree.find_all(exp.Select))) == 1
@@ -194,6 +241,7 @@ def _require_columns(
     for column in tree.find_all(exp.Column):
         name = column.name.casefold()
         own = column.table.casefold() in aliases if column.table else alone and name not in aliases | made
+        own = own or (name == "rowid" and not column.table)
         if own and name not in known and not isinstance(column.this, exp.Star):
             near = did_you_mean(column.name, [each for each, _ in columns]) if suggests else None
             hint = (
@@ -205,7 +253,9 @@ def _require_columns(
 
 
 def _reads_every_column(tree: Any) -> bool:
-    if tree.find(exp.Columns, exp.Pivot) or any(join.method == "NATURAL" for join in tree.find_all(exp.Join)):
+    if tree.find(exp.Columns, exp.Pivot, exp.PositionalColumn):
+        return True
+    if any(join.method == "NATURAL" for join in tree.find_all(exp.Join)):
         return True
     return any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
 
@@ -232,13 +282,17 @@ def _own_conditions(table: Any, spelled: Mapping[str, str], kinds: Mapping[str, 
     a condition may keep too many rows, but not too few. Comparisons of texts by order depend on the database, so only
     equality counts; those of times depend on the zone, so they do not count.
     """
-    select = table.find_ancestor(exp.Select)
-    if select is None or table.find_ancestor(exp.Join, exp.From) is None:
+    select: Any = table.find_ancestor(exp.Select)
+    place: Any = table.parent
+    stands_alone = isinstance(place, exp.From | exp.Join) and place.parent is select
+    if select is None or not stands_alone:
         return
-    joins = select.args.get("joins") or []
+    if _renames(table) or any(table.args.get(each) for each in ("joins", "laterals", "sample", "ordinality")):
+        return
+    joins = [join for join in select.find_all(exp.Join) if join.find_ancestor(exp.Select) is select]
     if any({join.side, join.kind, join.method} & _OUTER for join in joins) or select.args.get("laterals"):
         return
-    where = select.args.get("where")
+    where: Any = select.args.get("where")
     for condition in where.this.flatten() if where and isinstance(where.this, exp.And) else [where and where.this]:
         pushed = _pushed(condition, table, spelled, kinds, alone=not joins)
         if pushed is not None:
@@ -281,23 +335,55 @@ def _is_number(node: Any) -> bool:
 
 
 def _read(
-    layout: Layout, config: KtxConfig, table: MemberTable, *, environ: Mapping[str, str], opener: Opener
+    layout: Layout, config: KtxConfig, table: MemberTable, *, environ: Mapping[str, str], opener: Opener, most: int
 ) -> LoadedTable:
     from ktx_cli.warehouses import LoadedTable
 
     guard = ConnectionGuard.of(layout, config, table.connection)
     with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
-        found = connector.query(table.sql, max_rows=MOST_TABLE_ROWS)
-    if found.truncated:
-        read = f"{len(found.rows):,}"
-        raise SourceError(
-            f"`{'.'.join(table.written)}` has too many rows to join here: more than the {read} that were read",
-            hint="compare its columns with constants in WHERE, or aggregate it in a statement of its own",
-            code="query",
-            details={"connection": table.connection, "sql": table.sql},
-        )
+        found = connector.query(table.sql, max_rows=max(1, most))
+    if found.truncated or most < 1:
+        raise _too_large(table, f"more than the {len(found.rows):,} that can be read")
+    padded = _padded(layout, table)
+    rows = [tuple(_trimmed(row, padded)) for row in found.rows] if padded else found.rows
     database, *outer, name = table.written
-    return LoadedTable(database, outer[0] if outer else "main", name, table.columns, found.rows)
+    schema = outer[0] if outer else "main"
+    places = {each[1].casefold() if len(each) > 2 else "main" for each in table.also} - {schema.casefold()}
+    return LoadedTable(database, schema, name, table.columns, rows, tuple(sorted(places)))
+
+
+def _too_large(table: MemberTable, what: str) -> SourceError:
+    return SourceError(
+        f"`{'.'.join(table.written)}` has too many rows to join here: {what}",
+        hint="compare its columns with constants in WHERE, or aggregate it in a statement of its own",
+        code="query",
+        details={"connection": table.connection, "sql": table.sql},
+    )
+
+
+def _size_of(table: LoadedTable) -> int:
+    """Return the approximate memory of a table's rows, from a sample of them."""
+    step = max(1, len(table.rows) // _SAMPLED)
+    sample = table.rows[::step]
+    return sum(map(row_memory, sample)) * len(table.rows) // max(1, len(sample))
+
+
+def _padded(layout: Layout, table: MemberTable) -> tuple[int, ...]:
+    """Return the places of columns whose texts the database pads with blanks that do not count."""
+    from ktx_cli.scan import read_table, table_path
+
+    *outer, name = table.parts
+    path = layout.raw_path(table.connection, DATABASE_SOURCE, table_path(TableRef(".".join(outer) or None, name)))
+    content = WorkingTree(layout.root).read(path)
+    if content is None:
+        return ()
+    natives = {column.name: column.native_type for column in read_table(content, path).columns}
+    return tuple(place for place, (name, _) in enumerate(table.columns) if _PADDED.match(natives.get(name, "")))
+
+
+def _trimmed(row: tuple[Any, ...], places: tuple[int, ...]) -> Iterator[Any]:
+    for place, value in enumerate(row):
+        yield value.rstrip(" ") if place in places and isinstance(value, str) else value
 
 
 def _how_to_name(config: KtxConfig) -> str:

@@ -149,7 +149,10 @@ def run_served(
             )
 
     asked = ("sql_execution", sql, chosen, max_rows)
-    answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
+    layers: tuple[Model | None, ...] = (model,)
+    if chosen == FEDERATED:
+        layers = tuple(project.load_layer(project.layout, config, each) for each in sorted(config.databases()))
+    answer, warnings = _kept(project, asked, (config, *layers), ask, offset, watch)
     rows = _counts_alone(answer, sql) if privacy else answer.rows
     return answer, RowPage(rows[offset:], len(answer.rows), warnings)
 

@@ -116,6 +116,13 @@ BY_ID = 'SELECT "id", "customer_id" FROM "orders"'
         ),
         ("SELECT id FROM shop.orders WHERE id = 1 UNION ALL SELECT id FROM shop.orders", 'SELECT "id" FROM "orders"'),
         ("WITH orders AS (SELECT id FROM shop.orders) SELECT * FROM orders WHERE id = 1", ALL),
+        ("SELECT o.id FROM (shop.orders AS o ANTI JOIN crm.customers AS c ON c.id = o.id) WHERE o.id = 1",
+         'SELECT "id" FROM "orders"'),
+        ("SELECT a FROM shop.orders AS o(a, id) WHERE id = 1", ALL),
+        ("SELECT * FROM shop.orders UNPIVOT (v FOR k IN (amount, id)) WHERE v > 1", ALL),
+        ("SELECT #2 FROM shop.orders", ALL),
+        ("SELECT o.id FROM shop.orders AS o JOIN shop.ORDERS AS p USING (id) WHERE o.id = 1",
+         'SELECT "id" FROM "orders"'),
         ("WITH x AS (SELECT id FROM shop.orders WHERE id = 1) SELECT id FROM x",
          'SELECT "id" FROM "orders" WHERE "id" = 1'),
     ],
@@ -135,6 +142,7 @@ def test_what_a_database_is_asked(sql: str, shop: str, project: Path) -> None:
         ("SELECT o.amuont FROM shop.orders AS o", "no scan found a column `amuont` of `shop.orders`"),
         ("SELECT amuont FROM shop.orders", "no scan found a column `amuont` of `shop.orders`"),
         ("SELECT * FROM information_schema.tables", "`information_schema` is of one database"),
+        ("SELECT rowid FROM shop.orders AS o, crm.customers AS c", "no scan found a column `rowid` of `crm.customers`"),
         ("EXPLAIN SELECT * FROM shop.orders", "the connection `_ktx_federated` only runs SELECT"),
     ],
 )
@@ -195,7 +203,7 @@ def test_a_connection_for_the_semantic_layer_alone_takes_no_part(project: Path, 
 def test_a_table_with_too_many_rows_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(federation, "MOST_TABLE_ROWS", 2)
     with pytest.raises(
-        SourceError, match=r"`shop.orders` has too many rows to join here: more than the 2 that were read"
+        SourceError, match=r"`shop.orders` has too many rows to join here: more than the 2 that can be read"
     ):
         ask(project, "SELECT count(*) FROM shop.orders")
     assert ask(project, "SELECT count(*) FROM shop.orders WHERE status = 'paid'").rows == ((2,),)
@@ -215,6 +223,31 @@ CONDITIONS = st.sampled_from(
         *("o.day = DATE '2024-01-02'", "c.name IS NULL", "o.id = c.id", "o.status <> c.status"),
     ]
 )
+
+
+def test_one_table_by_several_names_is_read_once(project: Path) -> None:
+    sql = (
+        "SELECT count(*) FROM crm.customers c JOIN crm.Main.Customers d USING (id) JOIN CRM.main.CUSTOMERS e USING (id)"
+    )
+    assert ask(project, sql).rows == ((3,),)
+    layout = Layout(project)
+    assert len(member_tables(layout, load_config(layout.config).config, sql)) == 1
+
+
+def test_the_rows_of_all_tables_together_are_limited(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federation, "MOST_TABLE_ROWS", 5)
+    with pytest.raises(SourceError, match="has too many rows to join here"):
+        ask(project, "SELECT count(*) FROM shop.orders, crm.customers")
+    monkeypatch.setattr(federation, "MOST_TABLE_ROWS", 7)
+    assert ask(project, "SELECT count(*) FROM shop.orders, crm.customers").rows == ((12,),)
+    monkeypatch.setattr(federation, "MOST_BYTES", 10)
+    with pytest.raises(SourceError, match="the rows read are larger"):
+        ask(project, "SELECT count(*) FROM shop.orders, crm.customers")
+    monkeypatch.setattr(federation, "MOST_TABLES", 1)
+    with pytest.raises(UsageError, match="the statement reads 2 tables; the most is 1"):
+        ask(project, "SELECT count(*) FROM shop.orders, crm.customers")
+
+
 JOINS = st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "SEMI JOIN", "ANTI JOIN"])
 
 
