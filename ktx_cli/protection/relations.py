@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,9 +13,9 @@ from ktx_cli.core import KtxError, Recent, one_line
 from ktx_cli.faces import exp
 from ktx_cli.llm import ToolError
 from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
-from ktx_cli.scan import MANIFEST, manifest_hashes, read_table, snapshot_path
+from ktx_cli.scan import MANIFEST, read_manifest, read_table, snapshot_path
 from ktx_cli.semantic import Model, Source, lookup_of
-from ktx_cli.warehouses import FunctionList, StatementRefusedError, TableKind, TableRef, dialect_named
+from ktx_cli.warehouses import FunctionList, StatementRefusedError, TableKind, TableRef, dialect_named, runs_pipelines
 from ktx_cli.warehouses import Table as StoredTable
 
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ _MOST_KEPT: Final = 8
 
 
 class Relations:
-    """The relations of one connection, by name."""
+    """The relations of one connection, by name. `of_documents`: they are collections of documents and their arrays."""
 
-    def __init__(self, tables: Iterable[StoredTable] = ()) -> None:
+    def __init__(self, tables: Iterable[StoredTable] = (), *, of_documents: bool = False) -> None:
+        self.of_documents = of_documents
         self._named: dict[str, list[StoredTable]] = defaultdict(list)
         for table in tables:
             self._named[table.ref.name.casefold()].append(table)
@@ -49,15 +50,19 @@ def read_relations(tree: Tree, connection: str) -> Relations:
     if listing is None:
         return Relations()
     paths = tuple(tree.paths(f"{folder}/"))
-    return _KEPT.get((connection, listing, paths), lambda: Relations(_tables(tree, folder, listing)))
+    return _KEPT.get((connection, listing, paths), lambda: _relations(tree, folder, listing))
 
 
-def _tables(tree: Tree, folder: str, listing: bytes) -> Iterable[StoredTable]:
-    """Yield the tables whose files are unchanged since the scan wrote them."""
+def _relations(tree: Tree, folder: str, listing: bytes) -> Relations:
     try:
-        hashes = manifest_hashes(listing, f"{folder}/{MANIFEST}")
+        driver, hashes = read_manifest(listing, f"{folder}/{MANIFEST}")
     except KtxError:  # an unreadable list contains no tables; the next scan rewrites it and reports that
-        return
+        return Relations()
+    return Relations(_tables(tree, folder, hashes), of_documents=runs_pipelines(driver))
+
+
+def _tables(tree: Tree, folder: str, hashes: Mapping[str, str]) -> Iterable[StoredTable]:
+    """Yield the tables whose files are unchanged since the scan wrote them."""
     for path, sha256 in hashes.items():
         content = tree.read(f"{folder}/{path}")
         if content is None or hashlib.sha256(content).hexdigest() != sha256:

@@ -6,6 +6,7 @@ exact text is checked, without regard to scopes, because a statement can have mo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 _STORAGE: Final = ("duckdb_", "pragma_")
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
 """Functions whose names DuckDB treats as table names if used as tables; in other databases, they compute values."""
+
+_SEPARATOR: Final = re.compile(r"\.|_{2,}")
+"""Separates keys in the name of a column, or of a table of an array."""
+_ID: Final = ("_id",)
+_PARENT_ID: Final = ("parent_id",)
+"""The components of two columns; see `_components`."""
 
 
 def check_protected(model: Model, sql: str, relations: Relations | None = None) -> None:
@@ -58,7 +65,79 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
     if relations is not None:
         from ktx_cli.protection.relations import Views
 
+        if relations.of_documents:
+            _require_shown_columns(model, trees, relations)
         Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
+
+
+def _require_shown_columns(model: Model, trees: list[Any], relations: Relations) -> None:
+    """Refuse columns of collections that may contain a hidden one, or that the last scan did not find.
+
+    Who writes a document decides what its columns are: a single text at `address` turns the columns below it into one
+    column `address`, and a number in the array `items` turns its table into a column `items`.
+    """
+    tables = tables_of(trees)
+    concealed = {table: paths for table in tables if (paths := _concealed(model, table))}
+    if not concealed:
+        return
+    named = [_components(name) for tree in trees for name in _column_names(tree)]
+    for table, paths in concealed.items():
+        shows = any(one[: len(other)] == other[: len(one)] for one in named for other in paths)
+        if shows or any(_reads(tree, table, set()) for tree in trees):
+            raise Refused(
+                f"a part of the documents of `{'.'.join(table)}` is hidden: select the columns that you need by name, "
+                "without `*`, entire rows, or columns that contain hidden ones"
+            )
+    known = {comparable_name(each.name) for table in tables for one in relations.find(table) for each in one.columns}
+    known |= {comparable_name(each) for table in tables for one in sources_of(model, table) for each in one.columns}
+    unknown = sorted(each for tree in trees for each in _table_columns(tree) if comparable_name(each) not in known)
+    if unknown:
+        raise Refused(
+            f"the last scan did not find the column `{unknown[0][:60]}`, so it may contain data that is hidden in this "
+            "connection: select columns that the scan found"
+        )
+
+
+def _concealed(model: Model, table: Table) -> set[tuple[str, ...]]:
+    """Return the hidden paths of a table's documents, including those of its arrays and of the array that it is."""
+    found: set[tuple[str, ...]] = set()
+    protected = model.remembered.get("protected")
+    if protected is None:
+        protected = [each for each in model.sources.values() if each.table is not None and each.is_protected]
+        model.remembered["protected"] = protected
+    for source in protected:
+        hidden = {_components(each) for each in _hidden(source)}
+        below, above = _is_of_collection(source.table, table), _is_of_collection(table, source.table)
+        if below is not None:
+            inside = _components(below) if below else ()
+            found |= {_ID if each == _PARENT_ID and inside else (*inside, *each) for each in hidden}
+            found |= {inside} if inside and (source.policies or source.visibility is Visibility.HIDDEN) else set()
+        elif above is not None:
+            array = _components(above)
+            found |= {_PARENT_ID} if _ID in hidden else set()
+            found |= {each[len(array) :] for each in hidden if each[: len(array)] == array[: len(each)]}
+    return found
+
+
+def _column_names(tree: Any) -> Iterator[str]:
+    """Yield the names in a tree that may be columns, or the aliases of some."""
+    aliases = {node.name.casefold() for node in tree.find_all(exp.TableAlias) if node.name}
+    for node in tree.find_all(exp.Identifier):
+        names_table = isinstance(node.parent, exp.Table | exp.TableAlias) and node.arg_key != "columns"
+        qualifies = isinstance(node.parent, exp.Column) and node.arg_key in ("table", "db", "catalog")
+        if not names_table and not (qualifies and node.name.casefold() in aliases):
+            yield node.name
+
+
+def _table_columns(tree: Any) -> Iterator[str]:
+    """Yield the names of columns in a tree that no query in it computes."""
+    made = {
+        comparable_name(alias.alias)
+        for alias in tree.find_all(exp.Alias)
+        if all(comparable_name(each.name) != comparable_name(alias.alias) for each in alias.this.find_all(exp.Column))
+    }
+    made |= {comparable_name(each.name) for alias in tree.find_all(exp.TableAlias) for each in alias.columns}
+    yield from (node.name for node in tree.find_all(exp.Column) if comparable_name(node.name) not in made)
 
 
 def check_collections(
@@ -119,8 +198,13 @@ def _require_shown_paths(source: Source, below: str, paths: frozenset[str] | Non
 
 
 def _components(path: str) -> tuple[str, ...]:
-    """Return the folded keys of a path, without positions in arrays."""
-    return tuple(each for each in path.casefold().split(".") if not each.isdigit())
+    """Return the folded keys of a path, without positions in arrays.
+
+    A name of a table joins keys with `__`, so `__` separates keys, and underscores around a key other than `_id` are
+    ignored.
+    """
+    keys = (each for each in _SEPARATOR.split(path.casefold()) if each and not each.isdigit())
+    return tuple(each if each == "_id" else each.strip("_") or each for each in keys)
 
 
 def check_source(model: Model, source: Source, relations: Relations | None = None) -> None:
@@ -185,7 +269,14 @@ def values_shown(model: Model, source: Source, relations: Callable[[], Relations
     if source.table is None or source.policies or not _table_shown(model, source.table, relations):
         return lambda column: False
     hidden = {name for each in sources_of(model, source.table) for name in _hidden(each)}
-    return lambda column: column.expr is None and column.name.casefold() not in hidden
+    concealed = _concealed(model, source.table) if has_protected(model) and relations().of_documents else set()
+
+    def shown(column: Column) -> bool:
+        path = _components(column.name)
+        contains = any(path[: len(each)] == each[: len(path)] for each in concealed)
+        return column.expr is None and column.name.casefold() not in hidden and not contains
+
+    return shown
 
 
 def _table_shown(model: Model, table: Table, relations: Callable[[], Relations]) -> bool:

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         LastScan,
         last_scans,
         manifest_hashes,
+        read_manifest,
         read_table,
         snapshot_path,
         table_path,

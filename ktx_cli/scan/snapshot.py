@@ -69,11 +69,16 @@ def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> st
 
 def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
     """Return path -> sha256 of the files that a manifest marks as done. Raises `ConfigError` for an invalid one."""
+    return read_manifest(text, where)[1]
+
+
+def read_manifest(text: bytes, where: str) -> tuple[str, dict[str, str]]:
+    """Return the driver in a manifest, and what `manifest_hashes` returns. Raises `ConfigError` for an invalid one."""
     document = yaml.load(text, where=where)
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, list):
         raise ConfigError(f"{where} lists no files", hint="restore the file from git; the next scan rewrites it")
-    return {
+    return str(document.get("driver")), {
         str(entry["path"]): str(entry["sha256"])
         for entry in files
         if isinstance(entry, dict) and entry.get("status") == "done" and "path" in entry and "sha256" in entry

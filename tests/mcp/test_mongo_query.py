@@ -35,6 +35,12 @@ tables:
     table: shop.staff
     columns: [{name: _id, type: number}, {name: pay, type: number}]
 """
+SCANNED = {
+    "orders": ("_id", "status", "email", "address.city", "address.street"),
+    "orders__items": ("_parent_id", "_index", "sku", "cost"),
+    "staff": ("_id", "pay"),
+    "all_orders": ("_id",),
+}
 HIDING = {
     "orders": "column_overrides: [{name: email, visibility: hidden}, {name: address.street, visibility: hidden}]",
     "orders__items": "column_overrides: [{name: cost, visibility: hidden}]",
@@ -68,10 +74,11 @@ def mongo(server: MongoEmulator, tmp_path: Path) -> Iterator[Company]:
     settings = {"driver": "mongodb", **server.settings("shop")}
     made.write("ktx.yaml", json.dumps({"connections": {"shop": settings}}))
     made.write("semantic-layer/shop/_schema/shop.yaml", MANIFEST)
-    kinds = {"orders": TableKind.TABLE, "orders__items": TableKind.TABLE, "staff": TableKind.TABLE}
-    kinds["all_orders"] = TableKind.VIEW
-    column = Column("_id", "BIGINT", SemanticType.NUMBER)
-    files = [table_file(Table(TableRef("shop", name), kind, (column,))) for name, kind in kinds.items()]
+    files = []
+    for name, names in SCANNED.items():
+        kind = TableKind.VIEW if name == "all_orders" else TableKind.TABLE
+        columns = tuple(Column(each, "VARCHAR", SemanticType.STRING) for each in names)
+        files.append(table_file(Table(TableRef("shop", name), kind, columns)))
     for each in files:
         made.write(f"raw-sources/shop/live-database/{each.path}", each.content.decode())
     listing = manifest_text("shop", "mongodb", {each.path: each.sha256 for each in files})
@@ -155,6 +162,8 @@ def test_the_policy_of_a_connection_applies(mongo: Company, server: MongoEmulato
         ("orders", [{"$project": {"EMAIL": 1}}]),
         ("orders", [{"$project": {"x": "$email"}}]),
         ("orders", [{"$project": {"status": 0}}]),
+        ("orders", [{"$project": {"address": {"city": 0}}}]),
+        ("orders", [{"$project": {"line": {"x": 1, "y": 0.0}}}]),
         ("orders", [{"$match": {"email": {"$gt": "b"}}}, {"$count": "n"}]),
         ("orders", [{"$match": {"$expr": {"$eq": ["$email", "x"]}}}, {"$count": "n"}]),
         ("orders", [{"$sort": {"email": 1}}, {"$project": {"_id": 1}}]),
@@ -231,3 +240,84 @@ def test_a_statement_with_sql_obeys_the_same_rules(mongo: Company) -> None:
     assert mongo.call("sql_execution", {"sql": 'SELECT "address.street" FROM shop.orders'}).error is not None
     assert mongo.call("sql_execution", {"sql": "SELECT cost FROM shop.orders__items"}).error is not None
     assert mongo.call("sql_execution", {"sql": "SELECT sku FROM shop.orders__items"}).data["rows"] == [["a"]]
+
+
+CHANGED = {
+    "a text instead of a document": {"_id": 9, "address": "Ada 1"},
+    "numbers instead of documents": {"_id": 9, "items": [1]},
+    "a list of documents": {"_id": 9, "address": [{"street": "Ada 1"}]},
+    "a key with a dot": {"_id": 9, "address": {"a.b": 1, "street": "Ada 1"}},
+    "a new field": {"_id": 9, "note": "Ada 1"},
+}
+
+
+@pytest.mark.parametrize("document", CHANGED.values(), ids=CHANGED)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT address FROM orders",
+        "SELECT ADDRESS FROM shop.orders",
+        "SELECT address::VARCHAR AS x FROM orders",
+        "SELECT o.address FROM orders AS o",
+        "SELECT (o).address FROM orders AS o",
+        "SELECT count(*) FROM orders WHERE address = 'x'",
+        "SELECT items FROM orders",
+        "SELECT items FROM orders JOIN orders__items AS items ON true",
+        "SELECT json_extract(items, '$[0].cost') FROM orders",
+        'SELECT "items.0.cost" FROM orders',
+        'SELECT "address.street.x" FROM orders',
+        "SELECT note FROM orders",
+        "SELECT note AS note FROM orders",
+        "SELECT n FROM (SELECT note AS n FROM orders)",
+        'SELECT "cost.x" FROM orders__items',
+        "SELECT orders FROM orders",
+        "FROM orders",
+    ],
+)
+def test_documents_that_change_show_nothing_hidden(
+    sql: str, document: dict[str, Any], mongo: Company, server: MongoEmulator
+) -> None:
+    """A parent of hidden columns, and a column that no scan found, are refused, whatever the documents are."""
+    hide(mongo)
+    orders = server.client["shop"]["orders"]
+    orders.insert_one(dict(document))
+    try:
+        found = mongo.call("sql_execution", {"sql": sql})
+    finally:
+        orders.delete_one({"_id": 9})
+    assert found.error is not None and found.error["code"] == "hidden", found.text
+    assert "Ada 1" not in found.text
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT status, count(*) AS n FROM orders GROUP BY status ORDER BY n DESC, status",
+        'SELECT "address.city" FROM orders ORDER BY _id',
+        "SELECT items.sku, o.status FROM orders AS o JOIN orders__items AS items ON items._parent_id = o._id",
+        "WITH c AS (SELECT status AS s FROM orders) SELECT s FROM c",
+        "SELECT count(*) FROM orders",
+    ],
+)
+def test_columns_beside_hidden_ones_can_be_read(sql: str, mongo: Company) -> None:
+    hide(mongo)
+    found = mongo.call("sql_execution", {"sql": sql})
+    assert found.error is None, found.error
+
+
+def test_a_hidden_array_hides_its_table(mongo: Company) -> None:
+    manifest = MANIFEST.replace("      - {name: email", "      - {name: items, type: string}\n      - {name: email")
+    mongo.write("semantic-layer/shop/_schema/shop.yaml", manifest)
+    mongo.source("orders", "name: orders\ncolumn_overrides: [{name: items, visibility: hidden}]\n")
+    assert mongo.call("sql_execution", {"sql": "SELECT sku FROM orders__items"}).error is not None
+
+
+@pytest.mark.parametrize("flag", [{"$numberDecimal": "0"}, {"$numberDecimal": "1"}, {"$numberDouble": "NaN"}, None])
+def test_a_projection_needs_clear_flags(flag: Any, mongo: Company, server: MongoEmulator) -> None:
+    """MongoDB understands a Decimal128 of 0 as an exclusion, which returns all other fields."""
+    server.commands.clear()
+    inner = [{"$project": {"address": {"city": flag}}}]
+    for pipeline in ([{"$project": {"status": flag}}], inner, [{"$facet": {"a": inner}}]):
+        found = mongo.call("mongo_query", {"collection": "orders", "pipeline": pipeline})
+        assert found.error is not None and found.error["hint"].startswith("use 1 to keep"), found.error
+    assert "aggregate" not in server.sent()
