@@ -231,6 +231,17 @@ class _Check:
                 raise refused(self.connection, f"`{name}` needs a whole number")
         else:
             self.values(spec)
+            if name == "$project":
+                self._flags(spec)
+
+    def _flags(self, spec: Any) -> None:
+        """Refuse values of a projection that MongoDB may understand as other flags than ktx, such as a Decimal128."""
+        for value in spec.values() if isinstance(spec, Mapping) else ():
+            if isinstance(value, Mapping) and not any(key.startswith("$") for key in value):
+                self._flags(value)
+            elif not isinstance(value, bool | int | float | str | list | tuple | Mapping) or value != value:
+                hint = "use 1 to keep a field, 0 to drop it, or an expression"
+                raise refused(self.connection, "`$project` has a value that is not a flag or an expression", hint)
 
     def _nested(self, given: Mapping[str, Any], within: tuple[str, ...]) -> None:
         for key, value in given.items():
@@ -372,15 +383,16 @@ def _includes(spec: Any) -> bool:
     if not isinstance(spec, Mapping):
         return False
     given = [value for key, value in spec.items() if key != "_id"]
-    return bool(given) and not any(_drops(value) for value in given)
+    return bool(given) and all(map(_keeps, given))
 
 
-def _drops(value: Any) -> bool:
+def _keeps(value: Any) -> bool:
+    """Return whether a value in a projection is a true flag or an expression."""
     if isinstance(value, bool | int | float):
-        return not value
+        return bool(value)
     if isinstance(value, Mapping) and not any(str(key).startswith("$") for key in value):
-        return any(map(_drops, value.values()))
-    return False
+        return bool(value) and all(map(_keeps, value.values()))
+    return isinstance(value, str | list | tuple | Mapping)
 
 
 def _names_whole(value: Any) -> bool:
