@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, one_line
 from ktx_cli.warehouses.base import source_path
+from ktx_cli.warehouses.delta.log import LOG, require_own_vectors, require_plain_log
 from ktx_cli.warehouses.delta.schema import constant, duckdb_type, fields, grouped, read_column
 from ktx_cli.warehouses.lake import storage
 from ktx_cli.warehouses.lake.folders import HOME, find_tables, require_folder
@@ -32,9 +33,6 @@ from ktx_cli.warehouses.registry import is_installed
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-LOG: Final = "_delta_log"
-"""The folder of a table's log, which makes a folder a table."""
 
 _FEATURES: Final = frozenset({
     "columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint",
@@ -105,6 +103,8 @@ class DeltaConnector(LakeConnector):
             from deltalake import DeltaTable
 
             place: Any = self._folders[ref] if self._root is not None else self._uris[ref]
+            if self._root is not None:
+                require_plain_log(place)
             found = DeltaTable(place, storage_options=None if self._root is not None else self._options)
             with self._reading:
                 found = self._open_tables.setdefault(ref, found)
@@ -179,7 +179,7 @@ class DeltaConnector(LakeConnector):
         location = unquote(action["path"])
         if self._root is not None:
             path = (self._folders[ref] / location.removeprefix("file://")).resolve()
-            if "://" in location.removeprefix("file://") or not path.is_relative_to(self._root.resolve()):
+            if "://" in location.removeprefix("file://") or not path.is_relative_to(self._folders[ref]):
                 raise UnreadableTableError(f"refers to a file outside the folder: {one_line(location, 80)}")
             return str(path)
         if "://" in location or location.startswith("/") or ".." in location.split("/"):
@@ -193,6 +193,8 @@ class DeltaConnector(LakeConnector):
         features = set(table.protocol().reader_features or ())
         if "deletionVectors" not in features:
             return {}
+        if self._root is not None:
+            require_own_vectors(self._folders[ref])
         place = str(self._folders[ref]) if self._root is not None else self._uris[ref]
         found: dict[str, list[int]] = {}
         total = 0

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, SourceError, one_line
 from ktx_cli.warehouses.base import reason, require_file, source_path
 from ktx_cli.warehouses.iceberg.schema import Projection, duckdb_type, file_trees, literal
 from ktx_cli.warehouses.lake import storage
 from ktx_cli.warehouses.lake.folders import find_tables, require_folder
-from ktx_cli.warehouses.lake.session import LakeConnector
-from ktx_cli.warehouses.lake.settings import secret_values, texts
+from ktx_cli.warehouses.lake.session import LakeConnector, library_message
+from ktx_cli.warehouses.lake.settings import secret_values, texts, without_code
 from ktx_cli.warehouses.lake.tables import (
     MOST_DELETED,
     MOST_GROUPS,
@@ -33,6 +33,7 @@ from ktx_cli.warehouses.worker.session import Session
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask, Table
 
@@ -92,7 +93,7 @@ class IcebergConnector(LakeConnector):
         except SourceError:
             raise
         except Exception as error:  # noqa: BLE001 (the libraries of catalogs raise whatever they meet)
-            text = self.clean(f"{type(error).__name__}: {error}")
+            text = self.clean(library_message(error))
             raise self.failure(f"cannot list the tables of the catalog: {text}") from None
         self._names = {}
         for namespace in namespaces:
@@ -102,7 +103,7 @@ class IcebergConnector(LakeConnector):
             try:
                 self._names |= {TableRef(name, each[-1]): each for each in catalog.list_tables(namespace)}
             except Exception as error:  # noqa: BLE001 (as above; it costs only this namespace)
-                text = self.clean(f"cannot list the tables of the namespace {name}: {type(error).__name__}: {error}")
+                text = self.clean(f"cannot list the tables of the namespace {name}: {library_message(error)}")
                 problems.append(ObjectProblem(None, "schema", reason(text)))
         return list(self._names), problems
 
@@ -110,6 +111,10 @@ class IcebergConnector(LakeConnector):
         """Return the catalog, opened with the settings of this connection and no other configuration of pyiceberg."""
         if self._catalog is None:
             from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
+            from pyiceberg.io import PY_IO_IMPL
+            from pyiceberg.typedef import EMPTY_DICT
+
+            from ktx_cli.warehouses.iceberg.folder import LOCAL_ROOT, StoreIO
 
             options = self._spec.options
             kind = CatalogType(options["catalog"])
@@ -119,8 +124,23 @@ class IcebergConnector(LakeConnector):
                 own |= {"init_catalog_tables": "false", "uri": self._sql_address(own.get("uri", ""))}
             if kind is CatalogType.REST and "credential" in own:
                 own.setdefault("oauth2-server-uri", f"{own.get('uri', '').rstrip('/')}/v1/oauth/tokens")
-            self._catalog = AVAILABLE_CATALOGS[kind](str(options.get("catalog_name") or "default"), own)
+            # Tables are always opened with these two, whatever their metadata or the server says.
+            guard = {PY_IO_IMPL: f"{StoreIO.__module__}.{StoreIO.__name__}", LOCAL_ROOT: self._local_root()}
+            catalog = AVAILABLE_CATALOGS[kind](str(options.get("catalog_name") or "default"), own | guard)
+            load: Callable[..., FileIO] = catalog._load_file_io
+            catalog._load_file_io = (  # type: ignore[method-assign]
+                lambda properties=EMPTY_DICT, location=None: load({**properties, **guard}, location)
+            )
+            self._catalog = catalog
         return self._catalog
+
+    def _local_root(self) -> str:
+        """Return the folder below which tables of the catalog may be local files, or an empty text if none may."""
+        given = str(self._spec.options.get("warehouse") or "")
+        is_name = "/" not in given and self._spec.options["catalog"] != "sql"
+        if not given or is_name or urlsplit(given).scheme not in ("", "file"):
+            return ""
+        return str(source_path(replace(self._spec, options={**self._spec.options, "path": given, "url": ""})).resolve())
 
     def _sql_address(self, uri: str) -> str:
         """Return the address of an SQL catalog; SQLite would create a missing file, and write to an existing one."""
@@ -147,17 +167,15 @@ class IcebergConnector(LakeConnector):
 
     def _in_folder(self, ref: TableRef) -> Table:
         from pyiceberg.catalog.noop import NoopCatalog
-        from pyiceberg.serializers import FromInputFile
         from pyiceberg.table import Table
+        from pyiceberg.table.metadata import TableMetadataUtil
 
-        from ktx_cli.warehouses.iceberg.folder import FolderIO, current_metadata
+        from ktx_cli.warehouses.iceberg.folder import FolderIO, current_metadata, read_metadata
 
-        assert self._root is not None
         folder = self._folders[ref]
         path = current_metadata(folder)
-        io = FolderIO(self._root, folder)
-        metadata = FromInputFile.table_metadata(io.new_input(str(path)))
-        io = FolderIO(self._root, folder, metadata.location)
+        metadata = TableMetadataUtil.parse_raw(read_metadata(FolderIO(folder), str(path)))
+        io = FolderIO(folder, metadata.location)
         return Table((ref.schema or "", ref.name), metadata, str(path), io, NoopCatalog("folder"))
 
     def _state(self, ref: TableRef) -> str:
@@ -216,19 +234,21 @@ class IcebergConnector(LakeConnector):
         if self._root is not None:
             io: Any = table.io
             return lambda location: str(io.path_of(location))
-        from ktx_cli.warehouses.iceberg.folder import FolderIO
+        from ktx_cli.warehouses.iceberg.folder import is_local
 
-        base = table.location()
-        places = [base, *(table.properties[key] for key in ("write.data.path",) if key in table.properties)]
+        store: Any = table.io
+        data = table.properties.get("write.data.path")
+        places = [table.location(), *([data] if data else [])]
+        folders = [store.path_of(place) for place in places if is_local(place)]
 
         def local(location: str) -> str | None:
-            if not any(location.startswith(f"{place.rstrip('/')}/") for place in places):
+            inside = any(location.startswith(f"{place.rstrip('/')}/") for place in places)
+            path = store.path_of(location) if inside and is_local(location) else None
+            if not inside or (
+                ".." in location.split("/") if path is None else not any(map(path.is_relative_to, folders))
+            ):
                 raise UnreadableTableError(f"refers to a file outside its location: {one_line(location, 80)}")
-            if "://" in location and not location.startswith("file:"):
-                return None
-            place = next(each for each in places if location.startswith(f"{each.rstrip('/')}/"))
-            folder = Path("/" + place.removeprefix("file:").lstrip("/"))
-            return str(FolderIO(folder, folder, place).path_of(location))
+            return None if path is None else str(path)
 
         return local
 
@@ -320,7 +340,7 @@ def _store_properties(table: Table) -> dict[str, str]:
 
     A catalog that signs requests for files needs its own, too.
     """
-    found = {key: value for key, value in table.io.properties.items() if isinstance(value, str)}
+    found = {key: value for key, value in without_code(table.io.properties).items() if isinstance(value, str)}
     return {key: value for key, value in found.items() if "." in key or "s3.signer" in found}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 from abc import abstractmethod
 from collections import Counter
@@ -12,6 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
 
 from ktx_cli.core import SourceError, one_line
 from ktx_cli.warehouses import base, port
@@ -23,6 +26,10 @@ from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import Session
 
 T = TypeVar("T")
+
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_LOG_LINE: Final = re.compile(r"(?:\[?\d{4}-\d\d-\d\dT\S+\s+)?(?:TRACE|DEBUG|INFO|WARN|ERROR)\s+\w+(?:::\w+)*")
+_INPUT: Final = re.compile(r"[\s,\[(]*input_value=.*")
 
 _THREADS: Final = 8
 """The number of tables whose metadata is read at the same time."""
@@ -236,8 +243,7 @@ class LakeConnector(DuckDbSession):
             return self._object_problem(ref, error).message
 
     def _object_problem(self, ref: TableRef, error: Exception) -> ObjectProblem:
-        text = error.problem if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
-        return ObjectProblem(ref, "table", base.reason(self.clean(text)))
+        return ObjectProblem(ref, "table", base.reason(self.clean(library_message(error))))
 
     def _views(self) -> list[tuple[int, LakeTable]]:
         found = [self._tables[ref] for ref in sorted(self._wanted)]
@@ -292,3 +298,21 @@ class LakeConnector(DuckDbSession):
             own = {"environment": storage.environment(os.environ), "stores": distinct, "files": files}
             found["filesystems"] = [(storage.__name__, own)]
         return found
+
+
+def library_message(error: Exception) -> str:
+    """Return what a library says about an error, on one line, without any content of the file that it refers to.
+
+    Libraries quote what they cannot parse, and print colours and lines of their log.
+    """
+    if isinstance(error, SourceError):
+        return error.problem
+    cause = error.__cause__ if isinstance(error.__cause__, ValidationError) else error
+    if isinstance(cause, ValidationError):
+        first = cause.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = [".".join(map(str, first["loc"]))] if first["loc"] else []
+        return one_line(": ".join([type(error).__name__, *place, first["msg"]]), 200)
+    plain = _COLOUR.sub("", str(error))
+    lines = [line for line in plain.splitlines() if line.strip() and not _LOG_LINE.match(line.strip())]
+    first_line = _INPUT.sub("", lines[0]) if lines else ""
+    return f"{type(error).__name__}: {one_line(first_line, 200)}"

@@ -30,6 +30,11 @@ def flat(properties: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def without_code(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return properties of a library without those that name a class to import, which a table or a server may set."""
+    return {key: value for key, value in properties.items() if not _CODE.search(key)}
+
+
 def require_references(properties: Mapping[str, Any], key: str, secrets: str) -> None:
     """Raise a validation error if a property holds a plaintext secret, or names a class to import.
 

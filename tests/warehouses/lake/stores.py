@@ -32,7 +32,9 @@ class MappedIO(PyArrowFileIO):
         return super().new_input(self._local(location))
 
     def new_output(self, location: str) -> Any:
-        return super().new_output(self._local(location))
+        found = super().new_output(self._local(location))
+        found._location = location  # Lists of files contain it.
+        return found
 
 
 class Server(ThreadingHTTPServer):

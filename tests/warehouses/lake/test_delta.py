@@ -74,9 +74,14 @@ def by_hand(
     (folder / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
 
 
+def deleted_bytes(positions: Sequence[int]) -> bytes:
+    """Return the bytes of a deletion vector."""
+    return struct.pack("<I", 1681511377) + BitMap64(positions).serialize()
+
+
 def vector(positions: Sequence[int]) -> dict[str, Any]:
     """Return a deletion vector inside the log."""
-    body = struct.pack("<I", 1681511377) + BitMap64(positions).serialize()
+    body = deleted_bytes(positions)
     padded = body + bytes(-len(body) % 4)
     text = ""
     for start in range(0, len(padded), 4):
