@@ -17,6 +17,7 @@ from ktx_cli.scan.relationships.declarations import DeclaredJoin
 from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.port import FetchContext
 from ktx_cli.sources.tableau import TableauConnection
+from ktx_cli.sources.tableau.documents import plain_document
 from ktx_cli.sources.tableau.source import TableauSource
 from tests.sources.git_server import ENVIRON, Repository
 from tests.sources.projecting import OTHER, OTHER_SHARD, SHARD, SHOP, Project, lost, snapshot
@@ -168,6 +169,39 @@ def test_credentials_and_pictures_are_not_stored(tmp_path: Path) -> None:
     assert not any(each in found for each in ("robin", "hunter2", "iVBOR")) and found.count("\n") == text.count("\n")
     stored = b"".join(path.read_bytes() for path in (tmp_path / "project").rglob("*") if path.is_file())
     assert b"hunter2" not in stored
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '<c password="hunter2"/>', "<c password = 'hunter2'/>", '<c PASSWORD="hunter2"/>',
+        '<c a="x>"\npassword\n=\n"hunter2"/>',
+        '<c connection-string="Driver={x};UID=robin;PWD=hunter2"/>', '<c oauth-token="hunter2"/>',
+        "<c one-time-sql=\"SET ROLE x IDENTIFIED BY 'hunter2'\"/>", '<c url="https://robin:hunter2@example.com/x"/>',
+        '<c x="jdbc:pg://h/db?user=a&amp;password=hunter2"/>', '<c extras="Server=h;Pwd={hunter2};Port=1"/>',
+        '<c odbc-connect-string-extras="hunter2&#10;"/>', '<c _.fcp.A.true...password="hunter2"/>',
+        '<!-- <c password="hunter2"/> -->',
+        '<c refresh_token="hunter2" client-secret="hunter2" apiKey="hunter2" server-userid="hunter2" uid="hunter2"/>',
+        "<password>hunter2</password>", "<c><Password a='1'>\nhunter2\n</Password></c>",
+        "<r>see https://robin:hunter2@example.com</r>",
+    ],
+)  # fmt: skip
+def test_credentials_in_any_form_are_not_stored(written: str) -> None:
+    found = plain_document("Sales.twb", f"<workbook>\n{written}\n</workbook>".encode())
+    assert "hunter2" not in found and found.count("\n") == written.count("\n") + 2
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<relation type='text'>SELECT 1 WHERE n = 'a' AND token = 5 AND token_type = 'card'</relation>",
+        "<calculation formula='[token] = 3; [Is Password Set]=1'/>", "<c name='password' caption='Token'/>",
+        "<c url='https://example.com/a?page=2' workgroup-auth-mode='prompt'/>",
+        "<c name='federated.0tvv6wz1xw7ulb1a3xy6'/>",
+    ],
+)  # fmt: skip
+def test_what_is_no_credential_is_stored(written: str) -> None:
+    assert written in plain_document("Sales.twb", f"<workbook>{written}</workbook>".encode())
 
 
 @pytest.mark.parametrize(

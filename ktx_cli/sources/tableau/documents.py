@@ -9,12 +9,25 @@ from typing import Any, Final
 
 from ktx_cli.core import one_line
 from ktx_cli.documents import Snapshot
+from ktx_cli.project import MASK, redact_url
 from ktx_cli.semantic import Place, Report, document_in
 from ktx_cli.sources.table_texts import Name, Tables, Wanted
 
-_CREDENTIALS: Final = re.compile(
-    r"""(\s(?:[\w.-]+\.\.\.)?(?:username|password|odbc-connect-string-extras|server-userid)=)(?:'[^']*'|"[^"]*")"""
+_TAG: Final = re.compile(r"""<!--.*?(?:-->|\Z)|<[A-Za-z](?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""", re.DOTALL)
+_SECRET_NAME: Final = (
+    r"[\w.:-]{0,80}(?:password|passwd|passphrase|passcode|pwd|secret|token|credential|(?:api|access|private|account)[-_]?key"
+    r"|connect(?:ion)?[-_]?string|one-time-sql|initial-sql|user-?name|user-?id)[\w.:-]{0,80}+|(?:[\w.-]{1,80}\.\.\.)?uid"
 )
+_CREDENTIALS: Final = re.compile(rf"""(\s(?:{_SECRET_NAME})\s*=\s*)('[^']*'|"[^"]*")""", re.IGNORECASE)
+"""The attributes of a tag whose values are not stored, such as `odbc-connect-string-extras` and `oauth-token`."""
+_CREDENTIAL_TEXTS: Final = re.compile(rf"(<({_SECRET_NAME})\b[^<>]*>)([^<]+)(</\2\s*>)", re.IGNORECASE)
+_PARAMETERS: Final = re.compile(
+    r"""((?:[;?&]\s*[\w -]{0,30}|["'][\w-]{0,30})(?:password|passwd|passphrase|pwd|secret|token)\s*=\s*)"""
+    r"""(?!["'])(?:\{[^{}<>"']*\}|[^;&"'<>\s]+)""",
+    re.IGNORECASE,
+)
+"""The secrets in a connection string or in the parameters of an address."""
+_ADDRESSES: Final = re.compile(r"""(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{1,30}://[^\s"'<>]+""", re.IGNORECASE)
 _PICTURES: Final = re.compile(r"(<thumbnail\b[^>]*>)([^<]*)(</thumbnail>)")
 
 MIN_LETTERS: Final = 20
@@ -29,8 +42,16 @@ def plain_document(path: str, content: bytes) -> str:
     Raises `ConfigError` for an archive that is damaged, too large or unsafe.
     """
     text = document_in(path, content).decode("utf-8-sig", "replace")
-    text = _CREDENTIALS.sub(r"\1''", text)
-    return _PICTURES.sub(lambda found: found[1] + "\n" * found[2].count("\n") + found[3], text)
+    text = _TAG.sub(lambda tag: _CREDENTIALS.sub(lambda found: f"{found[1]}'{_lines(found[2])}'", tag[0]), text)
+    text = _CREDENTIAL_TEXTS.sub(lambda found: f"{found[1]}{_lines(found[3])}{found[4]}", text)
+    text = _ADDRESSES.sub(lambda found: redact_url(found[0]), text)
+    text = _PARAMETERS.sub(rf"\g<1>{MASK}", text)
+    return _PICTURES.sub(lambda found: found[1] + _lines(found[2]) + found[3], text)
+
+
+def _lines(text: str) -> str:
+    """Return the line breaks of a text."""
+    return "\n" * text.count("\n")
 
 
 def catalog_of(snapshot: Snapshot, folder: str) -> dict[str, Mapping[str, Any]]:
