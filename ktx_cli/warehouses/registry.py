@@ -65,6 +65,8 @@ class Warehouse(Kind):
     """The magic bytes of the database's files, if it is a file."""
     table_mark: str = ""
     """The pattern of what makes a folder a table, relative to the folder, if the database is a folder of such."""
+    catalog_mark: bytes = b""
+    """Text in the first bytes of a database file that is only a catalog of such tables."""
     hosts: tuple[str, ...] = ()
     """Host name suffixes that distinguish this database from other kinds with the same scheme."""
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -15,8 +17,8 @@ from ktx_cli.warehouses.base import source_path
 from ktx_cli.warehouses.delta.log import LOG, require_own_vectors, require_plain_log
 from ktx_cli.warehouses.delta.schema import constant, duckdb_type, fields, grouped, read_column
 from ktx_cli.warehouses.lake import storage
-from ktx_cli.warehouses.lake.folders import HOME, find_tables, require_folder
-from ktx_cli.warehouses.lake.session import LakeConnector
+from ktx_cli.warehouses.lake.folders import HOME, find_tables, require_folder, require_tables
+from ktx_cli.warehouses.lake.session import LakeConnector, library_message
 from ktx_cli.warehouses.lake.settings import secret_values, texts
 from ktx_cli.warehouses.lake.tables import (
     MOST_DELETED,
@@ -42,6 +44,9 @@ _FEATURES: Final = frozenset({
 
 _IMPATIENT: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "2", "retry_timeout": "20s"}
 """Options of deltalake, which otherwise tries for minutes to reach an object store."""
+
+_TRIED: Final = 3
+"""The maximum number of tables in a store that a test tries to open before it fails."""
 
 _READER_VERSION: Final = 3
 _MAPPING: Final = "delta.columnMapping.mode"
@@ -95,11 +100,30 @@ class DeltaConnector(LakeConnector):
             self._uris[TableRef(".".join(parts[:-1]) or HOME, parts[-1])] = "/".join([self._uri, *parts])
         return list(self._uris), []
 
+    def _require_tables(self) -> None:
+        if self._root is not None:
+            require_tables(self._spec, self._root, "delta")
+
+    def _require_reached(self, refs: Sequence[TableRef]) -> None:
+        problems = []
+        for ref in refs[:_TRIED] if self._root is None else ():
+            try:
+                self._within(lambda ref=ref: self._table(ref))  # type: ignore[misc]
+            except Exception as error:  # noqa: BLE001 (the libraries of stores raise whatever they meet)
+                problems.append(f"cannot open the Delta table {self._uris[ref]}: {library_message(error)}")
+            else:
+                return
+        if problems:
+            hint = "check the address, and the region, endpoint and keys in `storage_options` and `storage_secrets`"
+            raise self.failure(self.clean(problems[0]), hint=hint)
+
     def _table(self, ref: TableRef) -> DeltaTable:
         """Return a table as it was when this connection first needed it."""
         with self._reading:
             found = self._open_tables.get(ref)
         if found is None:
+            # The library prints what it tries to reach a store, and its errors say it again.
+            os.environ.setdefault("RUST_LOG", "off")
             from deltalake import DeltaTable
 
             place: Any = self._folders[ref] if self._root is not None else self._uris[ref]

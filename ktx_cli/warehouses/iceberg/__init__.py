@@ -65,6 +65,7 @@ WAREHOUSE = Warehouse(
     verified="real",
     location="folder",
     table_mark="metadata/*.metadata.json",
+    catalog_mark=b"iceberg_tables",
     questions=(
         Question("path", text="Folder of tables without a catalog, relative to the project"),
         Question("catalog", text="Type of the catalog (rest, glue, sql or hive), unless you gave a folder"),

@@ -14,7 +14,7 @@ from ktx_cli.core import Command, ConfigError, SourceError, one_line
 from ktx_cli.warehouses.base import reason, require_file, source_path
 from ktx_cli.warehouses.iceberg.schema import Projection, duckdb_type, file_trees, literal
 from ktx_cli.warehouses.lake import storage
-from ktx_cli.warehouses.lake.folders import find_tables, require_folder
+from ktx_cli.warehouses.lake.folders import find_tables, require_folder, require_tables
 from ktx_cli.warehouses.lake.session import LakeConnector, library_message
 from ktx_cli.warehouses.lake.settings import secret_values, texts, without_code
 from ktx_cli.warehouses.lake.tables import (
@@ -106,6 +106,14 @@ class IcebergConnector(LakeConnector):
                 text = self.clean(f"cannot list the tables of the namespace {name}: {library_message(error)}")
                 problems.append(ObjectProblem(None, "schema", reason(text)))
         return list(self._names), problems
+
+    def _require_tables(self) -> None:
+        if self._root is not None:
+            require_tables(self._spec, self._root, "iceberg")
+        if self._spec.options["catalog"] == "sql" and not self._own_scope.schemas:
+            name = str(self._spec.options.get("catalog_name") or "default")
+            hint = Command("config", "set", f"connections.{self.id}.catalog_name", "NAME")
+            raise self.failure(f"the SQL catalog has no tables under the name `{one_line(name, 60)}`", hint=hint)
 
     def _opened_catalog(self) -> Catalog:
         """Return the catalog, opened with the settings of this connection and no other configuration of pyiceberg."""

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.core import Command, SourceError
+from ktx_cli.project import WAREHOUSES
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, TableRef
 
 HOME: Final = "main"
 """The schema of tables that are in no folder of their own; DuckDB looks up names without a schema in it."""
+
+_MOST_FOLDERS: Final = 1000
+"""The maximum number of folders in which ktx looks for tables of another kind."""
 
 
 def require_folder(spec: ConnectionSpec, folder: Path) -> None:
@@ -26,6 +30,25 @@ def require_folder(spec: ConnectionSpec, folder: Path) -> None:
         os.scandir(folder).close()
     except OSError as error:
         raise base.unreadable(spec, folder, error) from error
+
+
+def require_tables(spec: ConnectionSpec, folder: Path, driver: str) -> None:
+    """Raise the `SourceError` for a folder without tables of a driver, which says what it contains instead."""
+    others = {each.driver: each.table_mark for each in WAREHOUSES.all() if each.table_mark and each.driver != driver}
+    problem = f"there are no {driver.title()} tables in {folder}"
+    hint = Command("config", "set", f"connections.{spec.id}.path", "FOLDER")
+    for number, (where, folders, _) in enumerate(os.walk(folder)):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for other, mark in others.items():
+            if next(Path(where).glob(mark), None) is not None:
+                problem += f"; the folder contains {other.title()} tables"
+                hint = Command("config", "set", f"connections.{spec.id}.driver", other)
+                break
+        else:
+            if number < _MOST_FOLDERS:
+                continue
+        break
+    raise SourceError(problem, where=f"connection `{spec.id}`", hint=hint, details={"path": str(folder)})
 
 
 def find_tables(root: Path, is_table: Callable[[Path], bool]) -> tuple[dict[TableRef, Path], list[ObjectProblem]]:

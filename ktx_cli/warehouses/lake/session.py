@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from ktx_cli.core import SourceError, one_line
 from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
+from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.lake import storage
 from ktx_cli.warehouses.lake.tables import INTERNAL, RESERVED, LakeTable, UnreadableTableError, statements
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, ObjectProblem, Scope, TableRef
@@ -30,6 +31,9 @@ T = TypeVar("T")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LOG_LINE: Final = re.compile(r"(?:\[?\d{4}-\d\d-\d\dT\S+\s+)?(?:TRACE|DEBUG|INFO|WARN|ERROR)\s+\w+(?:::\w+)*")
 _INPUT: Final = re.compile(r"[\s,\[(]*input_value=.*")
+
+_SUGGESTED: Final = re.compile(r'\s*Did you mean "([^"]+)"')
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 _THREADS: Final = 8
 """The number of tables whose metadata is read at the same time."""
@@ -74,10 +78,27 @@ class LakeConnector(DuckDbSession):
     def _state(self, ref: TableRef) -> str:
         """Return what identifies the current snapshot of a table, without reading its list of files."""
 
+    def _require_reached(self, refs: Sequence[TableRef]) -> None:
+        """Raise `SourceError` if listing these tables did not need their store, and the store does not answer."""
+
+    @abstractmethod
+    def _require_tables(self) -> None:
+        """Raise `SourceError` if a place without any table must be a mistake."""
+
     def test(self, scope: Scope) -> ConnectionTest:
-        """Return the number of tables in scope; latency is the time to list the tables again."""
-        latency = base.milliseconds(lambda: self._within(self._list))
+        """Return the number of tables in scope; latency is the time to list the tables again.
+
+        Raises `SourceError` if there are no tables at all in a place that was written with their names.
+        """
         found = port.select(self._listed, scope)
+
+        def reach() -> None:
+            self._within(self._list)
+            self._require_reached(found.refs)
+
+        latency = base.milliseconds(reach)
+        if not self._listed and not self._problems:
+            self._require_tables()
         return ConnectionTest(
             latency, self.library, len(found.refs), False, privileges=("ktx only reads the files of tables",)
         )
@@ -92,6 +113,8 @@ class LakeConnector(DuckDbSession):
         if not any(table.remote for _, table in self._views()):
             with self._translating():
                 self._opened_session().prepare()
+        if found.refs and all(isinstance(self._tables[ref], ObjectProblem) for ref in found.refs):
+            self._require_reached(found.refs)
         left_out = [each for each in self._problems if each.ref is None or not port.excluded(each.ref, scope)]
         tables, problems = [], [*left_out, *found.problems]
         for ref in found.refs:
@@ -143,6 +166,18 @@ class LakeConnector(DuckDbSession):
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+    def _translated(self, error: EngineError, sql: str | None) -> SourceError:
+        """See `DuckDbSession`. DuckDB suggests the names of tables without the quotes that they need."""
+        suggested = _SUGGESTED.search(str(error))
+        names = {f"{ref.schema}.{ref.name}": ref for ref in self._listed}
+        ref = names.get(suggested[1]) if suggested and sql is not None else None
+        if suggested is None or ref is None:
+            return super()._translated(error, sql)
+        shown = ".".join(
+            part if _PLAIN_NAME.fullmatch(part) else DIALECT.quote(part) for part in (ref.schema or "main", ref.name)
+        )
+        return self.failure(str(error)[: suggested.start()], hint=f"did you mean `{shown}`?", code="query")
 
     def _usable(
         self, refs: list[TableRef], problems: list[ObjectProblem]

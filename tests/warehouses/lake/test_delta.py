@@ -256,6 +256,7 @@ def test_times_are_instants_whatever_the_zone_here(lake: Path, opened: Open, mon
     pq.write_table(own, lake / "t" / "a.parquet", use_deprecated_int96_timestamps=True)
     connector = opened("delta", path=str(lake))
     assert connector.query("SELECT * FROM t").rows == ((moment.replace(tzinfo=UTC), moment),)
+    assert connector.query("SELECT strftime(moment, '%d %H') FROM t").rows == (("29 01",),)
 
 
 def test_types_become_wider(lake: Path, opened: Open) -> None:

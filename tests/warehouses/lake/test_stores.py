@@ -214,3 +214,18 @@ def test_a_catalog_that_does_not_answer(opened: Open) -> None:
         with pytest.raises(SourceError, match="did not answer within") as caught:
             opened("iceberg", catalog="rest", uri=uri, token=TOKEN, query_timeout_ms=200)
     assert caught.value.exit_code == 4
+
+
+def test_a_store_that_cannot_be_reached(opened: Open, capfd: pytest.CaptureFixture[str]) -> None:
+    options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "eu-central-1",
+               "AWS_ACCESS_KEY_ID": "x", "max_retries": "0", "connect_timeout": "1s"}  # fmt: skip
+    connector = opened(
+        "delta", path="s3://bucket/lake", storage_options=options, storage_secrets={"AWS_SECRET_ACCESS_KEY": SECRET}
+    )
+    for action in (connector.test, connector.introspect):
+        with pytest.raises(SourceError, match="cannot open the Delta table s3://bucket/lake") as caught:
+            action(Scope())
+        assert caught.value.exit_code == 4
+        assert "\x1b" not in caught.value.message
+        assert "[31m" not in caught.value.message
+    assert capfd.readouterr().err == ""

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -91,6 +92,8 @@ def _listed(folder: Path) -> tuple[list[str], list[str]]:
 
 HEAD_BYTES: Final = 64
 """Number of bytes read from a file to detect its database."""
+CATALOG_BYTES: Final = 65_536
+"""Number of bytes read from a database file to detect whether it is only a catalog."""
 MOST_FILES: Final = 20
 """Maximum number of databases to offer; a folder with more of them is some program's cache."""
 
@@ -111,23 +114,55 @@ class Offer:
 def file_databases(root: Path) -> list[Offer]:
     """Return the databases in a folder, nearest first, then the folders of tables and of data files."""
     folders = list(folders_in(root))
-    single = [found for folder in folders for found in _single(root, folder)]
-    lakes, folders = _lakes(root, folders)
+    catalogs = {
+        folder.path / name for folder in folders for name in folder.files if _is_catalog(root / folder.path / name)
+    }
+    single = [
+        found for folder in folders for found in _single(root, folder)
+        if PurePosixPath(found.fields["path"]) not in catalogs
+    ]  # fmt: skip
+    lakes, folders = _lakes(root, folders, {path.parent for path in catalogs})
     return [*single[:MOST_FILES], *lakes, *_of_data_files(root, folders)]
 
 
-def _lakes(root: Path, folders: list[Folder]) -> tuple[list[Offer], list[Folder]]:
-    """Return the folders of tables, and the other folders: files of a table also contain deleted rows."""
+def _is_catalog(path: Path) -> bool:
+    """Return whether a database file is only a catalog of the tables of another kind of database."""
+    if _is_data(path.name) or _kind(path) is None:
+        return False
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(CATALOG_BYTES)
+    except OSError:
+        return False
+    return any(each.catalog_mark in head for each in WAREHOUSES.all() if each.catalog_mark)
+
+
+def _lakes(root: Path, folders: list[Folder], catalogs: Collection[PurePosixPath]) -> tuple[list[Offer], list[Folder]]:
+    """Return the folders of tables, and the other folders: files of a table also contain deleted rows.
+
+    `catalogs`: the folders with a catalog of such tables, which therefore contain all of them.
+    """
     offers: list[Offer] = []
     tables: set[PurePosixPath] = set()
     for warehouse in WAREHOUSES.all():
         mark = warehouse.table_mark
-        own = [each.path for each in folders if mark and next((root / each.path).glob(mark), None) is not None]
+        if not mark:
+            continue
+        own = [each.path for each in folders if next((root / each.path).glob(mark), None) is not None]
+        deepest = [each.path for each in folders if len(each.path.parts) == MAX_DEPTH and each.path not in own]
+        depth = len(PurePosixPath(mark).parts)
+        own += [
+            PurePosixPath(path.relative_to(root)).parents[depth - 1]
+            for each in deepest
+            for path in islice((root / each).glob(f"*/{mark}"), MOST_FILES)
+        ]
+        own = list(dict.fromkeys(own))
         tables.update(own)
         if own:
             path = PurePosixPath(os.path.commonpath([each.parent for each in own]) or ".")
+            path = next((each for each in reversed(path.parents) if each in catalogs), path)
             shown = "." if path == PurePosixPath(".") else f"{path}/"
-            label = f"folder {shown} with {plural(len(own), 'table')} of {warehouse.driver}"
+            label = f"folder {shown} with {plural(len(own), f'{warehouse.driver.title()} table')}"
             offers.append(Offer(warehouse.driver, label, {"path": str(path)}, path.name or root.resolve().name))
     return offers, [each for each in folders if tables.isdisjoint([each.path, *each.path.parents])]
 

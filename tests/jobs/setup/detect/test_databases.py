@@ -108,6 +108,7 @@ def test_a_folder_of_data_files(names: tuple[str, ...], path: str | None, tmp_pa
             ("lake/a/t/_delta_log/0.json", "lake/a/t/a.parquet", "lake/a/t/b.parquet", "lake/b/u/_delta_log/0.json"),
             [("delta", "lake")],
         ),
+        (("lake/sales/eu/orders/_delta_log/0.json", "lake/customers/_delta_log/0.json"), [("delta", "lake")]),
         (("t/_delta_log/0.json", "t/a.parquet", "x/a.csv", "x/b.csv"), [("delta", "."), ("files", "x")]),
         (("_delta_log/0.json", "a.parquet", "b.parquet"), [("delta", ".")]),
     ],
@@ -119,6 +120,21 @@ def test_a_folder_of_tables(names: tuple[str, ...], offers: list[tuple[str, str]
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     assert [(driver, fields["path"]) for driver, _, fields in found(folder)] == offers
+
+
+def test_the_catalog_of_a_folder_of_tables(tmp_path: Path) -> None:
+    """The catalog is not a database, and tells which folder contains all tables."""
+    for table in ("people", "orders"):
+        (tmp_path / "ice/crm" / table / "metadata").mkdir(parents=True)
+        (tmp_path / "ice/crm" / table / "metadata/v1.metadata.json").touch()
+    with sqlite3.connect(tmp_path / "ice/catalog.db") as connection:
+        connection.execute("CREATE TABLE iceberg_tables (catalog_name TEXT)")
+    with sqlite3.connect(tmp_path / "ice/app.db") as connection:
+        connection.execute("CREATE TABLE t (x)")
+    assert [each.label for each in files.file_databases(tmp_path)] == [
+        "SQLite file ice/app.db", "folder ice/ with 2 Iceberg tables",
+    ]  # fmt: skip
+    assert [fields["path"] for _, _, fields in found(tmp_path)] == ["ice/app.db", "ice"]
 
 
 def test_looking_ends(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
