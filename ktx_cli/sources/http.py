@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -171,7 +172,10 @@ class HttpClient:
         except httpx2.LocalProtocolError as error:
             raise self._unreachable(request, error) from None
         except httpx2.HTTPError as error:
-            return self._unreachable(request, error), None
+            unreached = self._unreachable(request, error)
+            if _is_unknown_host(error):
+                raise unreached from None
+            return unreached, None
         if answer.status < 400:
             return answer, None
         reason = error_reason(answer.content)
@@ -278,10 +282,20 @@ class HttpClient:
     def _unreachable(self, request: _Request, error: Exception) -> SourceError:
         reason = one_line(mask(str(error)), 200) or type(error).__name__
         return HttpStatusError(
-            f"cannot reach {self.site.name} for {request.label}: {reason}",
-            hint=Hint("check `{}` and the network, then retry", SettingPath(f"{self.site.where}.{self.site.address}")),
+            f"cannot reach {one_line(urlsplit(request.url).hostname or '', 100)} ({self.site.name}) "
+            f"for {request.label}: {reason}",
+            hint=Hint("check the network")
+            if self.site.is_fixed
+            else Hint("check `{}` and the network", SettingPath(f"{self.site.where}.{self.site.address}")),
             details={"request": request.label, "error": type(error).__name__},
         )
+
+
+def _is_unknown_host(error: BaseException | None) -> bool:
+    """Return whether a request failed because the name of the host does not resolve."""
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
@@ -490,7 +504,8 @@ def status_error(
 class Site:
     """The site that a client talks to. `name` and `where` (`connections.notes`) are for messages.
 
-    `credential` and `address` are the keys of the connection to which errors refer. `proxy`: a URL, or a mapping with
+    `credential` and `address` are the keys of the connection to which errors refer; `is_fixed`: the base URL is not a
+    setting, and `address` selects objects. `proxy`: a URL, or a mapping with
     `url`; None uses the environment. `busy`: reasons in an error response (`error_reason`) after which a retry may help
     whatever its status.
     """
@@ -501,6 +516,7 @@ class Site:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     credential: str = "api_key"
     address: str = "base_url"
+    is_fixed: bool = False
     proxy: Any = field(default=None, repr=False)
     busy: frozenset[str] = frozenset()
 

@@ -72,6 +72,21 @@ def projected(folder: Path, *values: Any, made: Project | None = None, **more: A
     return made, made.run(DatahubSource(), texts, entry(**more))
 
 
+@pytest.mark.parametrize("files", [{}, {"a": '{"a":1}'}, {"a": "[]", "b": "3"}], ids=str)
+def test_a_check_fails_where_a_fetch_would(files: dict[str, str], tmp_path: Path) -> None:
+    place = tmp_path / "catalog"
+    place.mkdir()
+    for name, text in files.items():
+        (place / f"{name}.json").write_text(text)
+    context = FetchContext("datahub", Layout(tmp_path), ENVIRON, RawStore(tmp_path / "raw"))
+    with pytest.raises(ConfigError, match="no export of DataHub at"):
+        DatahubSource().check(entry(place), context)
+    with pytest.raises(ConfigError, match="no export of DataHub at"):
+        DatahubSource().fetch(entry(place), context)
+    (place / "z.json").write_text(export(*WAREHOUSE))
+    assert str(place) in DatahubSource().check(entry(place), context)
+
+
 WAREHOUSE = (
     mcp("urn:li:corpuser:ada@acme.example", "corpUserInfo", {"active": True, "displayName": "Ada Lovelace"}),
     mcp("urn:li:domain:sales", "domainProperties", {"name": "Sales", "description": "All about selling."}),
@@ -147,13 +162,13 @@ def test_what_becomes_of_a_catalog(tmp_path: Path) -> None:
     assert page == (
         "---\nsummary: Where an order stands.\ntags:\n  - glossary\nrefs:\n  - analytics-refund\n"
         "sl_refs:\n  - shop/orders.status\nsource: analytics\n---\n\n# OrderStatus\n\nWhere an order stands.\n\n"
-        "It is never empty.\n\n- A glossary term in Finance of DataHub. ktx updates this page unless you edit it.\n"
+        "It is never empty.\n\n- Glossary term from DataHub, under Finance. ktx updates this page unless you edit it.\n"
         "- Related: [[analytics-refund]]\n- In the data: `shop/orders.status`\n"
     )
     assert b"`source:shop/orders`" in made.files["wiki/global/analytics-sales.md"]
     assert projection.left == ("2 glossary terms that may define measures and segments",)
     assert [each.code for each in projection.warnings] == ["classified"]
-    assert projection.warnings[0].message == "DataHub restricts status of `shop/orders`, but queries can read them"
+    assert projection.warnings[0].message == "DataHub restricts status of `shop/orders`, but queries can read it"
     assert "1 nested field of table `dwh.shop.orders`" in " ".join(lost(projection))
     assert made.errors() == []
     before = dict(made.files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import socket
 from collections.abc import Callable
 from email.utils import format_datetime
 from typing import Any
@@ -136,11 +137,24 @@ def test_a_cut_connection_is_tried_again(client: Make, web_site: Any, reply: Any
 
 
 def test_a_site_that_is_not_there_is_unreachable_and_named(client: Make) -> None:
-    with pytest.raises(SourceError, match=r"cannot reach Example for GET /x") as error:
+    with pytest.raises(SourceError, match=r"cannot reach 127\.0\.0\.1 \(Example\) for GET /x") as error:
         client("http://127.0.0.1:9", policy=RetryPolicy(tries=2)).get("/x?token=hidden")
     assert error.value.exit_code == 4
     assert "hidden" not in error.value.message
-    assert error.value.hint == "check `connections.notes.base_url` and the network, then retry"
+    assert error.value.hint == "check `connections.notes.base_url` and the network"
+
+
+def test_a_name_that_does_not_resolve_is_not_tried_again(client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def unknown(host: str, *_: Any, **__: Any) -> Any:
+        asked.append(host)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(SourceError, match=r"cannot reach no\.example\.com \(Example\) for GET /x"):
+        client("http://no.example.com").get("/x")
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "rejected the credentials"), (403, "refuses GET /x")])

@@ -218,7 +218,7 @@ def test_restricted_columns_that_queries_can_read_are_listed() -> None:
     made, projection = ran(orders(*columns))
     (warning,) = projection.warnings
     assert warning.code == "classified"
-    assert warning.message.endswith("the contract restricts status of `shop/orders`, but queries can read them")
+    assert warning.message.endswith("the contract restricts status of `shop/orders`, but queries can read it")
     assert "enum_values" not in made.column("orders", "status")
     hidden = "name: orders\ncolumn_overrides:\n  - {name: status, visibility: hidden}\n"
     guarded = Project({SHARD: SHOP, OVERLAY: hidden})

@@ -141,10 +141,10 @@ def _page(
 
 def _facts(concept: Concept, noun: str, related: Iterable[str], references: Sequence[str], count: int) -> Iterator[str]:
     """Yield the lines below a definition."""
-    what = "glossary term" if concept.kind == TERM else "domain"
+    what = "Glossary term" if concept.kind == TERM else "Domain"
     path = safe_text(" / ".join(concept.path), _LONGEST_NAME, "path") if concept.path else ""
-    inside = f" in {path}" if path else ""
-    yield f"- A {what}{inside} of {noun}. ktx updates this page unless you edit it."
+    inside = f", under {path}" if path else ""
+    yield f"- {what} from {noun}{inside}. ktx updates this page unless you edit it."
     if concept.deprecated:
         note = "" if concept.deprecated == "yes" else f": {safe_text(concept.deprecated, _LONGEST_NAME)}"
         yield f"- Deprecated{note}"

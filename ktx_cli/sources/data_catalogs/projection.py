@@ -124,7 +124,9 @@ class _Writer:
         if self.missed:
             shown = listing(sorted(self.missed), _MOST_SHOWN)
             what = f"{self.context.connection}: no scanned database has {plural(len(self.missed), 'table')}: {shown}"
-            hint = "scan their databases first, or map their platform to a connection with `databases`"
+            hint = "scan their database again if they are new, and check that it includes their schemas"
+            if any(each.endswith(" matches)") for each in self.missed):
+                hint = "map their platform to one connection with `databases`"
             yield ResultWarning("no_table", what, hint=hint, items=sorted(self.missed))
         yield from self.guarded[:_MOST_SHOWN]
         if len(self.guarded) > _MOST_SHOWN:
@@ -214,8 +216,9 @@ class _Writer:
             labels.add(found, column, label, f"display name of {what}", place)
 
     def _guarded(self, path: str, target: str, columns: list[str]) -> ResultWarning:
-        what = f"{self.noun} restricts {listing(columns)} of `{target}`, but queries can read them"
-        hint = "set `visibility: hidden` for them in `column_overrides` of an overlay file if agents must not read them"
+        pronoun = "it" if len(columns) == 1 else "them"
+        what = f"{self.noun} restricts {listing(columns)} of `{target}`, but queries can read {pronoun}"
+        hint = f"set `visibility: hidden` in `column_overrides` of an overlay file if agents must not read {pronoun}"
         return ResultWarning("classified", what, hint=hint, path=path)
 
     def _want(self, table: LayerTable, steps: Steps, value: Any, path: str) -> None:

@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from ktx_cli.core import CancelledError, ConfigError, Hint, SettingPath, plural
@@ -146,7 +146,7 @@ class CatalogSource(Source):
         reader, skipped, is_whole = self.reader(entry), list(exports.skipped), not exports.skipped
         has_any, broken = False, ""
         for path, file in exports.files.items():
-            found = self._read(reader, path, file, context)
+            found = self._read(reader, path, file.read(), context)
             has_any = has_any or bool(found.count)
             skipped += found.skipped
             is_whole = is_whole and not found.is_broken
@@ -179,7 +179,15 @@ class CatalogSource(Source):
         origin = _origin(entry, context)
 
         def lack(place: str, paths: Iterable[str]) -> ConfigError | None:
-            return None if any(map(self._is_export, paths)) else self._lack(origin, place)
+            reader, broken = self.reader(entry), ""
+            for path in filter(self._is_export, paths):
+                with (Path(place) / path).open("rb") as file:
+                    found = self._read(reader, path, file.read(MAX_EXPORT), context)
+                if found.count:
+                    return None
+                if found.is_broken and found.skipped:
+                    broken = broken or f"{found.skipped[0].what}: {found.skipped[0].reason}"
+            return self._lack(origin, place, broken)
 
         return check_files(origin, context, lack)
 
@@ -230,9 +238,9 @@ class CatalogSource(Source):
         found.update(repr([(each.what, each.reason) for each in exports.skipped]).encode())
         return found.hexdigest()
 
-    def _read(self, reader: Reader, path: str, file: RawFile, context: FetchContext) -> _Read:
+    def _read(self, reader: Reader, path: str, content: bytes, context: FetchContext) -> _Read:
         try:
-            text = file.read().decode("utf-8-sig")
+            text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             return _Read(0, [Skipped(path, "it is not UTF-8 text")], is_broken=True)
         if path.lower().endswith(".csv"):

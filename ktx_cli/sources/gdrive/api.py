@@ -110,7 +110,7 @@ class GoogleApi:
         key = next((name for name, value in given.items() if value), "refresh_token")
         address = "base_url" if base else next(iter(folders_of(entry).values()), "drive_ids")
         self._site = Site(
-            "Google Drive", where, base or DRIVE, credential=key, address=address, busy=BUSY
+            "Google Drive", where, base or DRIVE, credential=key, address=address, is_fixed=not base, busy=BUSY
         )  # Tokens are added later.
         self._credentials = _credentials(entry, where, key, context, f"{base}/token" if base else "")
         self._open = open
@@ -217,7 +217,7 @@ class GoogleApi:
 
         def request(url: str, method: str = "POST", body: bytes = b"", **_: Any) -> _TokenAnswer:
             place = urlsplit(url)
-            with self._open(replace(self._site, name="Google", base_url=f"{place.scheme}://{place.netloc}")) as client:
+            with self._open(replace(self._site, base_url=f"{place.scheme}://{place.netloc}")) as client:
                 answer = client.send(method, place.path, form=dict(parse_qsl(body.decode())))
             return _TokenAnswer(answer.status, answer.headers, answer.content)
 

@@ -65,7 +65,7 @@ SOURCE = SourceKind(
     documents=True,
     questions=(
         Question("url", required=True),
-        Question("user", text="Email address of the account (empty for Jira Data Center)"),
+        Question("user", text="Email address of the account on Jira Cloud"),
         Question("token", required=True),
         Question("space", required=True, text="Key of a project to read"),
     ),

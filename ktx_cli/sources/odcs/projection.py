@@ -396,7 +396,7 @@ def _valid_values(rule: Any) -> list[Any] | None:
 
 
 def _guarded(each: Object, table: LayerTable, columns: list[str]) -> ResultWarning:
-    place = each.item.place
-    what = f"{place}: the contract restricts {listing(columns)} of `{_target(table)}`, but queries can read them"
-    hint = "set `visibility: hidden` for them in `column_overrides` of an overlay file if agents must not read them"
+    place, pronoun = each.item.place, "it" if len(columns) == 1 else "them"
+    what = f"{place}: the contract restricts {listing(columns)} of `{_target(table)}`, but queries can read {pronoun}"
+    hint = f"set `visibility: hidden` in `column_overrides` of an overlay file if agents must not read {pronoun}"
     return ResultWarning("classified", what, hint=hint, path=place.path, line=place.line)
