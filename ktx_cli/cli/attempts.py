@@ -267,16 +267,17 @@ class SetupAttempt:
         from ktx_cli.cli.setup_flags import other_words
 
         words = ("--answers", self.values["answers"], *other_words(self.values))
-        return Hint.steps(hint.rewrite(self._in_file), self.begins.with_words(*words))
+        return Hint.steps(hint.rewrite_quoted(self._in_file), self.begins.with_words(*words))
 
-    def _in_file(self, part: str) -> str:
+    def _in_file(self, part: str, is_quoted: bool = False) -> str:
         if isinstance(part, Command) and part.sets and part.sets[0].startswith(f"{_CONNECTIONS}."):
             return Hint("set {} to {}", self._in_file(part.sets[0]), part.sets[1])
         if not isinstance(part, SettingPath) or not part.startswith(f"{_CONNECTIONS}."):
             return part
         name = part.split(".")[1]
         block = "databases" if name in {each.id for each in self.answers.databases} else "sources"
-        return f"{block}.{part.partition('.')[2]} in {self.values['answers']}"
+        between = "` in `" if is_quoted else " in "
+        return f"{block}.{part.partition('.')[2]}{between}{self.values['answers']}"
 
 
 def flat(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:

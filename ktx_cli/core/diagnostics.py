@@ -142,6 +142,12 @@ class Hint(str):
         """Return this hint with `change` applied to each part, which is how callers adapt commands."""
         return Hint._of([item for part in self.parts for item in _parts(change(part))])
 
+    def rewrite_quoted(self, change: Callable[[str, bool], str]) -> Hint:
+        """Return this hint like `rewrite`; `change` also receives whether the part is in backticks."""
+        quoted = [False, *(part.endswith("`") for part in self.parts)]
+        changed = (change(part, is_quoted) for part, is_quoted in zip(self.parts, quoted, strict=False))
+        return Hint._of([item for part in changed for item in _parts(part)])
+
     def __add__(self, other: str) -> Hint:
         return Hint._of([*self.parts, *_parts(other)])
 

@@ -88,6 +88,15 @@ def test_a_path_out_of_the_project_is_opened_by_its_rules(ktx: Run, shop: Path) 
     assert not (shop.parent / "ktx.yaml").exists()
 
 
+def test_a_service_that_cannot_be_reached(ktx: Run, shop: Path) -> None:
+    source = "{driver: jira, base_url: 'http://127.0.0.1:9', api_token: env:SHOP_TOKEN, projects: [DATA]}"
+    (shop.parent / "answers.yaml").write_text(f"sources: {{j: {source}}}")
+    answer = ktx("setup", "--answers", "answers.yaml", "--json", env={"SHOP_TOKEN": "tok-secret-value"})
+    assert "cannot reach 127.0.0.1 (Jira) for GET /rest/api/2/myself" in answer.envelope["error"]["message"]
+    hint = "check `sources.j.base_url` in `answers.yaml` and the network; then: ktx setup --answers answers.yaml"
+    assert answer.envelope["error"]["hint"] == hint
+
+
 def test_flags_and_a_file_do_not_mix(ktx: Run, shop: Path) -> None:
     (shop.parent / "answers.yaml").write_text(SQLITE)
     answer = ktx("setup", "--answers", "answers.yaml", "--llm-backend", "none", "--json")

@@ -63,6 +63,12 @@ def test_what_is_rewritten_is_the_command_and_not_the_text() -> None:
     assert shown == "ktx scan shop, that is ktx scan --json shop"
 
 
+def test_what_is_rewritten_can_depend_on_its_quotes() -> None:
+    hint = Hint("check `{}`, or set {} to `{}`", SettingPath("a"), SettingPath("b"), "c")
+    shown = hint.rewrite_quoted(lambda part, quoted: f"{part}` in `f" if part in ("a", "b", "c") and quoted else part)
+    assert shown == "check `a` in `f`, or set b to `c` in `f`"
+
+
 @pytest.mark.table(("hint", "command"), [(Hint(SCAN), SCAN), (Hint("{} again", SCAN), None), (Hint("x"), None)])
 def test_a_hint_that_is_one_command(hint: Hint, command: Command | None) -> None:
     assert hint.command == command

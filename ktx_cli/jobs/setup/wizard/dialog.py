@@ -353,10 +353,10 @@ def _setting_of(part: str) -> str:
     return setting.rpartition(".")[2] if setting.count(".") > 1 else ""
 
 
-def _question_of(part: str) -> str:
-    """Return the words by which a sentence refers to the question for a setting."""
-    name = _setting_of(part)
-    return f"the {name.replace('_', ' ')}" if name else "the answers"
+def _question_of(part: str, is_quoted: bool) -> str:
+    """Return the words by which a sentence refers to the question for a setting, without article in backticks."""
+    name = _setting_of(part).replace("_", " ") or "answers"
+    return name if is_quoted else f"the {name}"
 
 
 def _wrong_questions(hint: Hint | None) -> set[str]:
@@ -474,7 +474,8 @@ class WizardRun:
         self.prompter.say(error.message, "bad")
         hint = error.hint
         if hint and not _is_answer(hint.parts[0]):
-            self.prompter.say(hint.rewrite(lambda part: _question_of(part) if _is_answer(part) else part), "hint")
+            shown = hint.rewrite_quoted(lambda part, quoted: _question_of(part, quoted) if _is_answer(part) else part)
+            self.prompter.say(shown, "hint")
         kept = self.dialog.before(_wrong_questions(hint))
         choices = [
             MenuItem("change", "Change the answers"),
