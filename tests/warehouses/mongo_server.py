@@ -71,7 +71,7 @@ class MongoEmulator(socketserver.ThreadingTCPServer):
 
     def new_database(self) -> str:
         """Return a name that no other test uses."""
-        return f"shop{next(_NAMES)}"
+        return f"shop{next(_NAMES):04}"
 
     def settings(self, database: str, **more: Any) -> dict[str, Any]:
         """Return the settings of a connection to a database."""

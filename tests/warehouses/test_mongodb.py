@@ -211,6 +211,9 @@ ORDERS = TableRef("shop", "orders")
         ("SELECT count(*), count(*) FROM orders", "all", set()),
         ("SELECT amount FROM orders LIMIT 5", "first", {"amount"}),
         ("SELECT amount FROM orders LIMIT 5 OFFSET 2", "all", {"amount"}),
+        ("SELECT amount FROM orders LIMIT 10%", "all", {"amount"}),
+        ("SELECT amount FROM orders LIMIT 10 PERCENT", "all", {"amount"}),
+        ("SELECT count(*) FROM orders LIMIT 10%", "all", set()),
         ("SELECT amount FROM orders ORDER BY amount LIMIT 5", "all", {"amount"}),
         ("SELECT DISTINCT amount FROM orders LIMIT 5", "all", {"amount"}),
         ("SELECT max(amount) FROM orders LIMIT 5", "all", {"amount"}),
@@ -251,7 +254,7 @@ def test_only_the_needed_fields_are_read(server: MongoEmulator, shop: Callable[.
     server.commands.clear()
     assert connector.query('SELECT sum("b.c") FROM t').rows == ((2,),)
     (found,) = [command for name, command in server.commands if name == "find" and command.get("projection")]
-    assert found["projection"] == {"_id": 0, "b.c": 1}
+    assert found["projection"] == {"_id": 0, "b": 1}
     assert found["maxTimeMS"] > 0
     server.commands.clear()
     connector.query('SELECT max("b.c") FROM t')
@@ -325,12 +328,21 @@ def test_statistics_refuse_a_large_collection_before_it_is_read(
         ({"v": "text"}, "SELECT sum(v) FROM t", "`v` of `{}.t` has a value of the type string"),
         ({"items": [3]}, "SELECT count(*) FROM t__items", "`items` of `{}.t__items` has a value of the type int"),
         ({"items": {"b": 1}}, "SELECT sum(b) FROM t__items", "of the type object"),
+        (
+            {"at": "Oslo"},
+            'SELECT count(*) FROM t WHERE "at.city" IS NULL',
+            "`at` of `{}.t` has a value of the type string",
+        ),
+        ({"at": [{"city": 1}]}, 'SELECT sum("at.city") FROM t', "`at` of `{}.t` has a value of the type array"),
+        ({"at": {"in": 1}}, 'SELECT sum("at.in.x") FROM t', "`at.in` of `{}.t` has a value of the type int"),
+        ({"at": 1}, "SELECT count(*) FROM t__at__all", "`at` of `{}.t__at__all` has a value of the type int"),
     ],
 )
 def test_a_value_that_the_sample_lacks_is_an_error(
     late: dict[str, Any], sql: str, told: str, shop: Callable[..., Any]
 ) -> None:
-    documents = [{"_id": place, "v": place, "items": [{"b": 1}]} for place in range(100)]
+    at = {"city": 1, "in": {"x": 1}, "all": [{"y": 1}]}
+    documents = [{"_id": place, "v": place, "items": [{"b": 1}], "at": at} for place in range(100)]
     documents[33] |= late
     connector = shop({"sample_documents": 10}, t=documents)
     with pytest.raises(SourceError) as caught:
@@ -373,6 +385,39 @@ def test_numbers_get_wider(shop: Callable[..., Any]) -> None:
     documents[33] |= {"a": 0.5, "b": Decimal128("0.125")}
     connector = shop({"sample_documents": 10}, t=documents)
     assert connector.query("SELECT sum(a), sum(b) FROM t").rows == ((99.5, Decimal("99.125")),)
+
+
+def test_a_missing_parent_is_null(shop: Callable[..., Any]) -> None:
+    documents: list[dict[str, Any]] = [{"_id": place, "at": {"city": 1}} for place in range(100)]
+    documents[33], documents[34] = {"_id": 33}, {"_id": 34, "at": None}
+    connector = shop({"sample_documents": 10}, t=documents)
+    assert connector.query('SELECT count(*) FROM t WHERE "at.city" IS NULL').rows == ((2,),)
+
+
+def test_a_share_of_the_documents(shop: Callable[..., Any]) -> None:
+    connector = shop(t=[{"_id": place} for place in range(300)])
+    assert len(connector.query("SELECT _id FROM t LIMIT 10%").rows) == 30
+
+
+def test_decimals_keep_all_digits(shop: Callable[..., Any]) -> None:
+    given = ["1234567890123456789012345678901.234", "1234567890123456789012345678901.235", "-0.5", "1E+3"]
+    connector = shop(t=[{"_id": place, "v": Decimal128(each)} for place, each in enumerate(given)])
+    assert columns(connector, "t")["v"] == "DECIMAL(38, 3)"
+    assert connector.query("SELECT v FROM t ORDER BY _id").rows == tuple((Decimal(each),) for each in given)
+
+
+@pytest.mark.parametrize("precise", [2**53 + 1, -(2**53) - 1, Int64(2**63 - 1), Decimal128("0.12345678901234567")])
+@pytest.mark.parametrize("late", [3, 97])
+def test_numbers_that_doubles_cannot_represent(precise: Any, late: int, shop: Callable[..., Any]) -> None:
+    """They would become equal to others if one other value of the column is a double."""
+    documents: list[dict[str, Any]] = [{"_id": place, "v": 1} for place in range(100)]
+    documents[50]["v"], documents[late]["v"] = precise, 0.5
+    connector = shop({"sample_documents": 10}, t=documents)
+    with pytest.raises(SourceError, match="cannot represent all of its values exactly") as caught:
+        connector.query("SELECT count(DISTINCT v) FROM t")
+    assert "ktx mongo-query t" in (caught.value.hint or "")
+    documents[50]["v"] = 2**60
+    assert shop(t=documents).query("SELECT max(v) FROM t").rows == ((float(2**60),),)
 
 
 # Documents that do harm.

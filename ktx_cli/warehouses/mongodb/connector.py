@@ -13,7 +13,7 @@ from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.mongodb.catalog import MongoCatalog, MongoTable, child_ref, decoded, sampled
 from ktx_cli.warehouses.mongodb.client import Collection, MongoServer, nodes_of, record_of
-from ktx_cli.warehouses.mongodb.documents import CHILD, Field, MixedError, TableShape, plain_value
+from ktx_cli.warehouses.mongodb.documents import CHILD, Field, InexactError, MixedError, TableShape, plain_value
 from ktx_cli.warehouses.mongodb.pipeline import check_pipeline
 from ktx_cli.warehouses.mongodb.statements import Reading, names_row_number, readings
 from ktx_cli.warehouses.mongodb.writer import TableWriter
@@ -299,7 +299,7 @@ class MongoConnector(DuckDbSession):
     def _copy(self, session: Session, table: MongoTable, shape: TableShape, reading: Reading, room: int) -> int:
         """Read documents into a table of DuckDB, and return their size."""
         moment, size = monotonic(), 0
-        target = TableWriter(session, self.deadline, table.ref, shape)
+        target = TableWriter(session, self.deadline, table.ref, shape, exact=reading.mode != "sample")
         self._unfinished.append(table.ref)
         target.create()
         for length, document in self._counted(table, shape, reading, room):
@@ -308,6 +308,8 @@ class MongoConnector(DuckDbSession):
                 target.add(document)
             except MixedError as error:
                 raise self._mixed(table, target.last, error) from None
+            except InexactError:
+                raise self._inexact(table, target.last) from None
             if target.is_full:
                 target.flush()
             if reading.mode == "first" and target.written + target.rows >= reading.rows:
@@ -382,8 +384,8 @@ class MongoConnector(DuckDbSession):
         return found
 
     def _mixed(self, table: MongoTable, column: Field | None, error: MixedError) -> SourceError:
-        name = ".".join(table.shape.array) if column is None else column.name
-        read_as = "an array of documents" if column is None else column.native_type
+        name = ".".join(error.path or table.shape.array) if column is None else column.name
+        read_as = column.native_type if column is not None else "a document" if error.path else "an array of documents"
         message = (
             f"`{name}` of `{table.ref}` has a value of the type {error.kind} that the sample of "
             f"{self.sample_documents:,} documents does not contain, and was read as {read_as}"
@@ -397,6 +399,18 @@ class MongoConnector(DuckDbSession):
         found = self.failure(message, hint=hint, code="query")
         found.details["limit"] = "sample_documents"
         return found
+
+    def _inexact(self, table: MongoTable, column: Field | None) -> SourceError:
+        name = "" if column is None else column.name
+        message = (
+            f"`{name}` of `{table.ref}` has both doubles and numbers with more digits than a double, so SQL cannot "
+            "represent all of its values exactly"
+        )
+        hint = Hint(
+            "leave the column out, or convert its values in {}",
+            Command("mongo-query", table.collection.ref.name, "PIPELINE", "-c", self.id),
+        )
+        return self.failure(message, hint=hint, code="query")
 
 
 def _facts(rights: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 from ktx_cli.warehouses.port import Column, SemanticType
@@ -38,6 +38,9 @@ _EPOCH: Final = datetime(1970, 1, 1)
 _MOST_MICROSECONDS: Final = 9_000_000_000_000_000_000
 NUMBERS: Final = frozenset({"int", "double", "decimal"})
 _DIGITS: Final = 37
+_DECIMAL128: Final = Context(prec=34, traps=[])
+_DOUBLE_DIGITS: Final = 15
+_DOUBLE_INTEGERS: Final = 2**53
 _TYPES: Final[Mapping[str, tuple[str, SemanticType]]] = {
     "int": ("BIGINT", SemanticType.NUMBER),
     "double": ("DOUBLE", SemanticType.NUMBER),
@@ -83,11 +86,19 @@ _KINDS: Final[dict[type, str]] = {}
 
 
 class MixedError(Exception):
-    """Raised for a value of another type than its column. `kind`: the BSON type of the value."""
+    """Raised for a value of another type than its column.
 
-    def __init__(self, kind: str) -> None:
+    `kind`: the BSON type of the value. `path`: the path of a parent with another type, empty for the column's own.
+    """
+
+    def __init__(self, kind: str, path: Sequence[str] = ()) -> None:
         super().__init__(kind)
         self.kind = kind
+        self.path = tuple(path)
+
+
+class InexactError(Exception):
+    """Raised for a column with doubles and with a number that a double cannot represent."""
 
 
 def kind_of(value: Any) -> str:
@@ -175,10 +186,14 @@ class TableShape:
         return TableShape(tuple(each for each in self.fields if each.name.casefold() in wanted), self.array)
 
     def projection(self) -> dict[str, int]:
-        """Return the projection that transfers only what the columns need."""
-        if self.array:  # whole, because a projection of paths below it drops items that are no documents
-            return {"_id": 1, ".".join(self.array): 1}
-        paths = sorted({each.name for each in self.fields})
+        """Return the projection that transfers only what the columns need.
+
+        It names whole fields of the document, because a projection of paths below them drops values that are no
+        documents, which would be read as missing.
+        """
+        if self.array:
+            return {"_id": 1, self.array[0]: 1}
+        paths = sorted({each.path[0] for each in self.fields})
         return {**({} if "_id" in paths else {"_id": 0 if paths else 1}), **dict.fromkeys(paths, 1)}
 
     def rows(self, document: Mapping[str, Any]) -> Iterator[list[Any]]:
@@ -316,11 +331,13 @@ def is_below(path: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def value_at(document: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return the value that a path leads to in a document, or None."""
+    """Return the value that a path leads to in a document, or None. Raises `MixedError` if a parent is no document."""
     value: Any = document
-    for key in path:
+    for place, key in enumerate(path):
         if not isinstance(value, dict):
-            return None
+            if value is None:
+                return None
+            raise MixedError(kind_of(value), path[:place])
         value = value.get(key)
     return value
 
@@ -342,11 +359,21 @@ def number_kind(value: Any) -> tuple[str, int]:
     if kind != "decimal":
         return kind, 0
     found: Decimal = value.to_decimal()
-    exponent = found.normalize().as_tuple().exponent
+    exponent = found.normalize(_DECIMAL128).as_tuple().exponent
     if not isinstance(exponent, int):
         return "double", 0
     scale = max(0, -exponent)
     return ("double", 0) if max(0, found.adjusted() + 1) + scale > _DIGITS else ("decimal", scale)
+
+
+def fits_double(value: Any) -> bool:
+    """Return whether a double can represent a number, so that it stays distinct from others of its type."""
+    if isinstance(value, int):
+        return -_DOUBLE_INTEGERS <= value <= _DOUBLE_INTEGERS or int(float(value)) == value
+    if kind_of(value) != "decimal":
+        return True
+    found = value.to_decimal().normalize(_DECIMAL128)
+    return not found.is_finite() or len(found.as_tuple().digits) <= _DOUBLE_DIGITS
 
 
 def number_value(value: Any, native_type: str) -> Any:

@@ -144,8 +144,8 @@ def _calls_only(tree: Any, *names: str) -> bool:
 def _number(node: Any) -> int | None:
     """Return the whole number in a clause such as LIMIT, or None for anything else."""
     if isinstance(node, exp.Limit):
-        if node.args.get("offset") or node.args.get("expressions"):
-            return None
+        if any(value for key, value in node.args.items() if key not in ("this", "expression")):
+            return None  # for example LIMIT 10%
         node = node.expression
     if not isinstance(node, exp.Literal) or node.is_string:
         return None

@@ -12,9 +12,11 @@ from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.mongodb.documents import (
     NUMBERS,
     Field,
+    InexactError,
     MixedError,
     TableShape,
     converter,
+    fits_double,
     number_kind,
     number_type,
     number_value,
@@ -42,7 +44,8 @@ class TableWriter:
     """Writes documents to a table of DuckDB in batches, as JSON text in a parameter.
 
     `rows` and `bytes` are those of the batch, `written` the rows before it. `last`: the column of the last value.
-    Numbers get the type that all values need; all other types are the sample's.
+    Numbers get the type that all values need; all other types are the sample's. `exact`: whether numbers may not be
+    rounded to doubles.
     """
 
     session: Session
@@ -53,10 +56,12 @@ class TableWriter:
     bytes: int = 0
     written: int = 0
     last: Field | None = None
+    exact: bool = True
     _values: list[list[Any]] = field(default_factory=list)
     _types: list[str] = field(default_factory=list)
     _kinds: list[set[str]] = field(default_factory=list)
     _scales: list[int] = field(default_factory=list)
+    _precise: list[bool] = field(default_factory=list)
     _converters: list[Any] = field(default_factory=list)
 
     def create(self) -> None:
@@ -65,6 +70,7 @@ class TableWriter:
         self._types = [each.native_type for each in fields]
         self._kinds = [set(each.kinds) for each in fields]
         self._scales = [each.scale for each in fields]
+        self._precise = [False] * len(fields)
         self._converters = [None if self._is_number(each) else converter(each) for each in fields]
         self._values = [[] for _ in fields]
         columns = ", ".join(f"{DIALECT.quote(each.name)} {each.native_type}" for each in fields)
@@ -79,7 +85,7 @@ class TableWriter:
             self._execute(f"CREATE OR REPLACE VIEW main.{name} AS SELECT * FROM {DIALECT.path(self.ref)}")
 
     def add(self, document: Mapping[str, Any]) -> None:
-        """Add the rows of a document to the batch. Raises `MixedError`."""
+        """Add the rows of a document to the batch. Raises `MixedError` and `InexactError`."""
         self.last = None
         for row in self.shape.rows(document):
             for place, value in enumerate(row):
@@ -94,6 +100,9 @@ class TableWriter:
                         raise MixedError(kind)
                     self._kinds[place].add(kind)
                     self._scales[place] = max(self._scales[place], scale)
+                    self._precise[place] = self._precise[place] or not fits_double(value)
+                    if self.exact and self._precise[place] and "double" in self._kinds[place]:
+                        raise InexactError
                 self._values[place].append(value)
             self.rows += 1
             self.last = None
