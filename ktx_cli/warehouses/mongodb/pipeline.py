@@ -73,8 +73,38 @@ _WHOLE_STAGES: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$unwind
 }
 """The stages after which a document may still have every field."""
 
-_NEVER: Final = frozenset({"$out", "$merge", "$where", "$function", "$accumulator", "$currentOp", "$collStats"})
-"""Names that are no misspellings of allowed ones."""
+_REASONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("$out", "$merge"), "it writes to the database"),
+    **dict.fromkeys(("$where", "$function", "$accumulator"), "it runs JavaScript on the server"),
+    **dict.fromkeys(
+        ("$currentOp", "$listSessions", "$listLocalSessions", "$collStats", "$indexStats", "$planCacheStats"),
+        "it describes the server instead of the collection",
+    ),
+    **dict.fromkeys(("$sample", "$sampleRate", "$rand"), "its results depend on chance"),
+    **dict.fromkeys(("$graphLookup", "$range", "$reduce", "$densify", "$fill"), "its results have no limit"),
+    **dict.fromkeys(("$arrayToObject", "$setField", "$unsetField", "$getField"), "it turns values into field names"),
+    **dict.fromkeys(("$text", "$search", "$searchMeta", "$vectorSearch", "$geoNear"), "it searches a special index"),
+    "$changeStream": "it waits for changes",
+}
+"""Why names that are no misspellings of allowed ones are not allowed."""
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("$out", "$merge"), "leave the stage out: ktx prints the results"),
+    **dict.fromkeys(
+        ("$where", "$function"), "compute with the operators of MongoDB, for example $expr with $gt and $add"
+    ),
+    "$accumulator": "use $sum, $avg, $min, $max, $push or $addToSet",
+    **dict.fromkeys(("$sample", "$sampleRate"), "use $limit, or --max-rows in ktx mongo-query"),
+    "$graphLookup": "use $lookup for each level",
+}
+_COMMON: Final[Mapping[str, str]] = {
+    "stage": "$match, $project, $group, $sort, $limit, $unwind and $lookup",
+    "operator": "$eq, $gt, $in, $and, $cond, $sum and $avg",
+    "variable": "$$ROOT, $$CURRENT, $$REMOVE and $$NOW",
+}
+"""What to use instead of names that are not allowed."""
+
+EXAMPLE: Final = """'[{"$match": {"paid": true}}]'"""
 
 _VALUES: Final = frozenset(
     {"str", "bool", "int", "float", "NoneType", "ObjectId", "datetime", "DatetimeMS", "Decimal128", "Int64"}
@@ -132,15 +162,16 @@ def parse_pipeline(text: str, connection: str) -> list[dict[str, Any]]:
         json.loads(text, object_pairs_hook=_without_duplicates)
         found = json_util.loads(text)
     except json.JSONDecodeError as error:
-        raise refused(connection, f"it is not valid JSON: {error.msg} at character {error.pos}") from None
+        hint = f"write keys and texts in double quotes, for example: {EXAMPLE}"
+        raise refused(connection, f"it is not valid JSON: {error.msg} at character {error.pos}", hint) from None
     except _DuplicateError as error:
         raise refused(connection, f"an object has the key `{error}` twice") from None
     except (BSONError, ValueError, TypeError, OverflowError, RecursionError):
         raise refused(connection, "it contains a value that is not valid Extended JSON") from None
-    if isinstance(found, dict):
+    if isinstance(found, dict) and len(found) == 1 and next(iter(found)).startswith("$"):
         found = [found]
     if not isinstance(found, list):
-        raise refused(connection, "it is not a list of stages")
+        raise refused(connection, "it is not a list of stages", f"write a list of stages, for example: {EXAMPLE}")
     return found
 
 
@@ -169,8 +200,10 @@ def check_pipeline(pipeline: Sequence[Mapping[str, Any]], connection: str) -> Ch
 
 def refused(connection: str, why: str, hint: str = "") -> PipelineRefusedError:
     """Return the error for a pipeline that is not sent. `why` continues a sentence about it."""
-    message = f"connection `{connection}`: the pipeline is not run: {why}"
-    return PipelineRefusedError(message, hint=hint or "write a list of stages that only read", code="read_only")
+    message = f"connection `{connection}`: the pipeline was not run: {why}"
+    return PipelineRefusedError(
+        message, hint=hint or f"write a list of stages that only read, for example: {EXAMPLE}", code="read_only"
+    )
 
 
 class _Check:
@@ -207,6 +240,9 @@ class _Check:
             if not isinstance(stage, Mapping) or len(stage) != 1:
                 raise refused(self.connection, "each stage must be an object with a single key")
             ((name, spec),) = stage.items()
+            if isinstance(name, str) and not name.startswith("$"):
+                hint = f"put conditions in a $match stage, for example: {EXAMPLE}"
+                raise refused(self.connection, f"`{name[:60]}` is not a stage", hint)
             if name not in STAGES:
                 raise self._unknown(name, "stage", STAGES)
             if name == "$facet" and "$facet" in within:
@@ -293,10 +329,11 @@ class _Check:
 
     def _unknown(self, name: Any, what: str, allowed: frozenset[str] | set[str]) -> PipelineRefusedError:
         shown = str(name)[:60]
-        near = None if shown in _NEVER else did_you_mean(shown, allowed)
-        most = 30 if what == "operator" else len(allowed)
-        hint = f"did you mean `{near}`?" if near else f"allowed: {listing(sorted(allowed), most)}"
-        return refused(self.connection, f"the {what} `{shown}` is not allowed", hint)
+        reason = _REASONS.get(shown)
+        near = None if reason else did_you_mean(shown, allowed)
+        hint = f"did you mean `{near}`?" if near else _INSTEAD.get(shown, f"use others, such as {_COMMON[what]}")
+        because = f", because {reason}" if reason else ""
+        return refused(self.connection, f"the {what} `{shown}` is not allowed{because}", hint)
 
 
 def is_collection_name(name: str) -> bool:
