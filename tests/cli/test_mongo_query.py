@@ -121,6 +121,52 @@ def test_what_is_refused(
     assert "aggregate" not in server.sent()
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["orders", '{"paid": true}'], """for example: '[{"$match": {"paid": true}}]'"""),
+        (["orders", "[{paid: true}]"], "write keys and texts in double quotes"),
+        (["orders__items", "[]"], 'use {"$unwind": "$items"} on `orders`'),
+        (["ordrs", "[]"], "did you mean `orders`?"),
+        (["nothing", "[]"], "collections: customers, orders"),
+    ],
+)
+def test_hints(words: list[str], hint: str, ktx: Run, project: Path) -> None:
+    answer = ktx("mongo-query", *words, "--json")
+    assert answer.code == 1, answer
+    assert hint in answer.envelope["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told", "hint"),
+    [
+        ("SELECT * FROM nothing", "the collection `nothing` does not exist", "collections: customers, orders"),
+        ("SELECT * FROM ordrs", "the collection `ordrs` does not exist", "did you mean `orders`?"),
+        ("SELECT contact.email FROM customers", "`contact.email`", '"contact.email"'),
+        ("SELECT c.contact.email FROM customers c", "`contact.email`", '"contact.email"'),
+        ("SELECT items FROM orders", "`items` is not a column", "SELECT from `orders__items`"),
+        ("SELECT status + 1 FROM orders WHERE placed_at > 3", "", "MongoDB"),
+        ("SELECT statsu FROM orders", "the column `statsu` does not exist", "did you mean `status`?"),
+        ('SELECT "contact.email", contry FROM customers', "the column `contry` does not", "did you mean `country`?"),
+        ("SELECT o.status, o.items AS i FROM orders AS o", "`items` is not a column", "SELECT from `orders__items`"),
+        ("SELECT xyz FROM orders", "the column `xyz` does not exist", "columns: _id, customer_id, status"),
+    ],
+)
+def test_hints_of_sql(sql: str, told: str, hint: str, ktx: Run, project: Path) -> None:
+    answer = ktx("sql", sql, "--json")
+    assert answer.code == 1, answer
+    assert told in answer.envelope["error"]["message"]
+    assert hint in answer.envelope["error"]["hint"], answer.envelope["error"]
+    assert "duckdb" not in answer.envelope["error"]["hint"]
+
+
+def test_an_unknown_parameter_of_a_url_is_named(ktx: Run, project: Path, server: MongoEmulator) -> None:
+    url = f"mongodb://127.0.0.1:{server.port}/shop?readPref=x"
+    answer = ktx("connection", "add", "other", "--driver", "mongodb", "--url", url, "--json")
+    assert answer.code != 0, answer
+    assert "unknown parameter `readpref`" in json.dumps(answer.envelope["error"])
+
+
 def test_a_large_collection_is_refused_with_the_command_that_works(ktx: Run, project: Path) -> None:
     assert ktx("config", "set", "connections.shop.max_documents", "100").code == 0
     for words in (("sql", "SELECT sum(amount) FROM orders"), ("sql", "SELECT status FROM orders WHERE _id = 1")):

@@ -337,7 +337,7 @@ def _parsed(spec: port.ConnectionSpec, url: str) -> Mapping[str, Any]:
     from pymongo.uri_parser import parse_uri
 
     try:
-        return parse_uri(url, warn=False)
+        return parse_uri(url.partition("?")[0], warn=False)  # `_settings` reports wrong parameters by name
     except (PyMongoError, ValueError):
         hint = Hint(
             "set {} to mongodb://USER:PASSWORD@HOST:PORT/DATABASE with reserved characters in the password "

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.core import Command, Hint, SettingPath, SourceError, monotonic
+from ktx_cli.core import Command, Hint, SettingPath, SourceError, did_you_mean, listing, monotonic
 from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
+from ktx_cli.warehouses.guard.check import names_are_missing
 from ktx_cli.warehouses.mongodb.catalog import MongoCatalog, MongoTable, child_ref, decoded, sampled
 from ktx_cli.warehouses.mongodb.client import Collection, MongoServer, nodes_of, record_of
 from ktx_cli.warehouses.mongodb.documents import CHILD, Field, InexactError, MixedError, TableShape, plain_value
 from ktx_cli.warehouses.mongodb.pipeline import check_pipeline
-from ktx_cli.warehouses.mongodb.statements import Reading, names_row_number, readings
+from ktx_cli.warehouses.mongodb.statements import Reading, column_paths, names_row_number, readings, unresolved_tables
 from ktx_cli.warehouses.mongodb.writer import TableWriter
 from ktx_cli.warehouses.worker.session import Session
 
@@ -133,7 +134,10 @@ class MongoConnector(DuckDbSession):
                 with self._translating(sql):
                     self._opened_session().prepare()
                     self._copy_wanted()
-                found = super().query(sql, parameters, max_rows=max_rows)
+                try:
+                    found = super().query(sql, parameters, max_rows=max_rows)
+                except SourceError as error:
+                    raise self._explained(error, sql) from None
                 return replace(found, truncated=True) if self._cut else found
             finally:
                 self._wanted = []
@@ -167,6 +171,48 @@ class MongoConnector(DuckDbSession):
                 columns |= dict.fromkeys(documents[-1])
         rows = tuple(tuple(each.get(name) for name in columns) for each in documents)
         return port.QueryResult(tuple(columns), rows, cut)
+
+    def _explained(self, error: SourceError, sql: str) -> SourceError:
+        """Return an error of DuckDB in terms of collections, arrays and paths, or with a hint that names MongoDB."""
+        if error.code != "query":
+            return error
+        missing = unresolved_tables(sql, self._resolve)
+        if missing:
+            return self._no_collection(missing[0])
+        if not names_are_missing(error):
+            error.hint = error.hint or "correct the statement: SQL on a MongoDB connection is in the dialect of DuckDB"
+            return error
+        tables = [self._table(each.ref) for each in self._wanted]
+        columns = {one.name.casefold(): one.name for each in tables for one in each.shape.fields}
+        arrays = {
+            ".".join(path).casefold(): child_ref(each.collection.ref, path)
+            for each in tables
+            if not each.shape.array
+            for path in self._current().reader.shape(each.collection).children
+        }
+        for names in column_paths(sql):
+            column = next((columns[name.casefold()] for name in names if name.casefold() in columns), None)
+            array = next((arrays[name.casefold()] for name in names if name.casefold() in arrays), None)
+            if column is not None and "." in column and column.casefold() != names[-1].casefold():
+                message = f"`{column}` is one column, whose name needs quotes"
+                return self.failure(message, hint=f'write "{column}" in double quotes', code="query")
+            if array is not None and column is None:
+                message = f"`{names[-1]}` is not a column, but an array of documents, which has a table of its own"
+                hint = f"SELECT from `{array.name}`, whose `_parent_id` is the `_id` of the document"
+                return self.failure(message, hint=hint, code="query")
+            if column is None and array is None and tables:  # DuckDB only suggests columns that ktx copied
+                near = did_you_mean(names[-1], columns.values())
+                hint = f"did you mean `{near}`?" if near else f"columns: {listing(columns.values(), 10)}"
+                return self.failure(f"the column `{names[-1]}` does not exist", hint=hint, code="query")
+        return error
+
+    def _no_collection(self, name: str) -> SourceError:
+        known = port.select(self._current().collections, self.scope).refs
+        names = [each.name if each.schema == self._home() else str(each) for each in known]
+        near = did_you_mean(name, names)
+        hint = f"did you mean `{near}`?" if near else f"collections: {listing(names, 10)}" if names else None
+        message = f"the collection `{name}` does not exist, or this connection does not include it"
+        return self.failure(message, hint=hint or Hint("see {}", Command("connection", "test", self.id)), code="query")
 
     def _answerable(self, reading: Reading) -> Reading:
         """Return a reading of all documents instead of a count of other rows, or of many rows."""
@@ -218,8 +264,14 @@ class MongoConnector(DuckDbSession):
         if found not in known and ref.schema is None:
             found = next((each for each in known if str(each) == ref.name), found)
         if found not in known or found not in port.select(known, self.scope).refs:
-            message = f"the collection `{found}` does not exist, or this connection does not include it"
-            raise self.failure(message, hint=Hint("see {}", Command("connection", "test", self.id)), code="query")
+            child = self._resolve(ref.schema or "", ref.name)
+            parent = None if child is None or child in known else self._table(child)
+            if parent is None:
+                raise self._no_collection(str(found))
+            array = ".".join(parent.shape.array)
+            message = f"`{child}` is not a collection, but the table of the array `{array}`"
+            hint = f'use {{"$unwind": "${array}"}} on `{parent.collection.ref.name}`'
+            raise self.failure(message, hint=hint, code="query")
         return found
 
     def _resolve(self, schema: str, name: str) -> port.TableRef | None:

@@ -18,6 +18,8 @@ none (`structure`).
 
 Resolve = Callable[[str, str], TableRef | None]
 
+_CATALOGS: Final = frozenset({"information_schema", "pg_catalog"})
+
 _INERT: Final = frozenset({"this", "kind", "from", "from_", "expressions", "limit", "sample", "hint"})
 """The parts of a SELECT that do not change which rows or how many of them it needs."""
 
@@ -63,6 +65,40 @@ def names_row_number(sql: str) -> bool:
     """Return whether a statement names DuckDB's row numbers, which a collection does not have."""
     tree = _query(sql)
     return tree is not None and any(each.name.casefold() == "rowid" for each in tree.find_all(exp.Column))
+
+
+def unresolved_tables(sql: str, resolve: Resolve) -> list[str]:
+    """Return the names after FROM in a statement that are neither tables nor queries in it."""
+    tree = _query(sql)
+    if tree is None:
+        return []
+    queries = {each.alias.casefold() for each in tree.find_all(exp.CTE)}
+    found = [
+        node.name
+        for node in tree.find_all(exp.Table)
+        if isinstance(node.this, exp.Identifier)
+        and not (not node.db and node.name.casefold() in queries)
+        and node.db.casefold() not in _CATALOGS
+        and not node.name.casefold().startswith(("duckdb_", "pragma_", "pg_", "sqlite_"))
+        and resolve(node.db, node.name) is None
+    ]
+    return list(dict.fromkeys(found))
+
+
+def column_paths(sql: str) -> list[list[str]]:
+    """Return what a statement uses as columns: each name with all its qualifiers, then without the outer ones.
+
+    Names that the statement itself defines are skipped.
+    """
+    tree = _query(sql)
+    nodes = [] if tree is None else list(tree.find_all(exp.Column, exp.Dot))
+    written = [[part.name for part in node.parts] for node in nodes]
+    made = {each.alias.casefold() for each in (tree.find_all(exp.Alias, exp.TableAlias) if nodes else ()) if each.alias}
+    made |= {
+        each.name.casefold() for alias in (tree.find_all(exp.TableAlias) if nodes else ()) for each in alias.columns
+    }
+    known = [parts for parts in written if all(parts) and parts[-1].casefold() not in made]
+    return [[".".join(parts[start:]) for start in range(len(parts))] for parts in known]
 
 
 def _query(sql: str) -> Any:
