@@ -42,6 +42,7 @@ from ktx_cli.core import (
     Hint,
     KtxError,
     ResultWarning,
+    Severity,
     UsageError,
     did_you_mean,
     internal_error,
@@ -518,7 +519,8 @@ def _print_notes(session: Session, result: Result) -> None:
             streams.write_err(render_plain([Lines(tuple(shown))]))
         for warning in session.warnings:
             if not _says(result.error, warning):
-                _note("warning", warning.message, warning.hint)
+                kind = "note" if warning.severity is Severity.INFO else "warning"
+                _note(kind, warning.message, warning.hint)
     if result.error is not None:
         if not settings.json:
             _note("error", result.error.message, result.error.hint)

@@ -274,7 +274,7 @@ class RunStopped(Exception):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class ResultWarning(Diagnostic):
-    """A warning that does not fail the command; `details` contains further values for programs.
+    """A warning that does not fail the command, or a note (`Severity.INFO`); `details` has further values for programs.
 
     `problem` is the cause alone, for a message that also states what ktx did about it.
     """
@@ -283,9 +283,16 @@ class ResultWarning(Diagnostic):
     problem: str
 
     def __init__(
-        self, code: str, message: str, *, hint: str | None = None, problem: str | None = None, **details: Any
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        problem: str | None = None,
+        severity: Severity = Severity.WARNING,
+        **details: Any,
     ) -> None:
-        Diagnostic.__init__(self, code, Severity.WARNING, message, hint=hint)
+        Diagnostic.__init__(self, code, severity, message, hint=hint)
         object.__setattr__(self, "details", details)
         object.__setattr__(self, "problem", problem or message)
 

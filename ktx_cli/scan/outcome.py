@@ -16,6 +16,7 @@ from ktx_cli.core import (
     Hint,
     ResultWarning,
     SettingPath,
+    Severity,
     SourceError,
     isoformat,
     listing,
@@ -396,6 +397,16 @@ def problem_warnings(connection: str, problems: Iterable[ObjectProblem]) -> list
         of_scope[problem.what in OF_THE_SCOPE].append(problem)
     warnings = [_unreadable(connection, of_scope[False])] if of_scope[False] else []
     return [*warnings, *([_unmatched(connection, of_scope[True])] if of_scope[True] else [])]
+
+
+def field_notes(connection: str, notes: Iterable[ObjectProblem]) -> list[ResultWarning]:
+    """Return a note about parts of tables that no column can represent."""
+    found = list(notes)
+    if not found:
+        return []
+    shown = listing((f"{each.message} (in `{each.ref}`)" for each in found), 3)
+    message = f"connection `{connection}`: {plural(len(found), 'field')} skipped, the rest was read: {shown}"
+    return [ResultWarning("fields_skipped", message, severity=Severity.INFO, connection=connection)]
 
 
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),(\d+)")

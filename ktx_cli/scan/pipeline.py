@@ -24,6 +24,7 @@ from ktx_cli.scan.outcome import (
     ScanOutcome,
     comment_warnings,
     decimal_comma_warnings,
+    field_notes,
     plan_manifest,
     problem_warnings,
     stored_warnings,
@@ -182,6 +183,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         warnings += _nothing_to_read(job, connector, scope)
     with failures.stage(Stage.DIAGNOSTICS):
         warnings += problem_warnings(job.connection, schema.problems)
+        warnings += field_notes(job.connection, schema.notes)
         warnings += comment_warnings(job.connection, plan.shards, plan.changes)
         warnings += decimal_comma_warnings(job.connection, rows.profiles if rows else ())
     return ScanOutcome(

@@ -184,12 +184,14 @@ class ObjectProblem(Diagnostic):
 class DatabaseSchema:
     """The result of an introspection, with tables sorted by table reference.
 
-    A relation that could not be read at all is in `problems` and not in `tables`.
+    A relation that could not be read at all is in `problems` and not in `tables`. `notes` are about parts of relations
+    that no column can represent; the rest of these relations was read.
     """
 
     tables: tuple[Table, ...]
     problems: tuple[ObjectProblem, ...] = ()
     server_version: str | None = None
+    notes: tuple[ObjectProblem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

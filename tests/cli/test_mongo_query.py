@@ -160,6 +160,15 @@ def test_hints_of_sql(sql: str, told: str, hint: str, ktx: Run, project: Path) -
     assert "duckdb" not in answer.envelope["error"]["hint"]
 
 
+def test_a_skipped_key_is_a_note(ktx: Run, project: Path, server: MongoEmulator) -> None:
+    server.client["shop"]["orders"].insert_one({"_id": -1, "A": 1, "a": 2})
+    for _ in range(2):
+        scanned = ktx("scan", "shop")
+        assert scanned.code == 0
+        assert "note: connection `shop`: 1 field skipped" in scanned.err, scanned
+        assert "exclude" not in scanned.err and "warning" not in scanned.err
+
+
 def test_an_unknown_parameter_of_a_url_is_named(ktx: Run, project: Path, server: MongoEmulator) -> None:
     url = f"mongodb://127.0.0.1:{server.port}/shop?readPref=x"
     answer = ktx("connection", "add", "other", "--driver", "mongodb", "--url", url, "--json")

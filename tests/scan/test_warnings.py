@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core import yaml
+from ktx_cli.core import Severity, yaml
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.outcome import decimal_comma_warnings, problem_warnings
+from ktx_cli.scan.outcome import decimal_comma_warnings, field_notes, problem_warnings
 from ktx_cli.scan.profile.profiler import ColumnProfile, SampleMethod, TableProfile
 from ktx_cli.warehouses.port import ObjectProblem, TableRef, matches
 
@@ -129,3 +129,11 @@ def test_the_hint_gives_the_entry_that_leaves_it_out(name: str, entry: str) -> N
     (warning,) = problem_warnings("shop", [broken(name)])
     assert (warning.hint or "").endswith(f"in ktx.yaml: {entry}")
     assert matches(yaml.load(f"- {entry}".encode(), where="x")[0], TableRef(None, name))
+
+
+def test_fields_that_are_no_columns_are_a_note() -> None:
+    """The table itself was read, so nothing suggests to exclude it."""
+    assert field_notes("shop", ()) == []
+    (note,) = field_notes("shop", [broken("t", "field", "`a` is not a column: it differs from `A` only in case")])
+    assert (note.code, note.severity, note.hint) == ("fields_skipped", Severity.INFO, None)
+    assert note.message.startswith("connection `shop`: 1 field skipped, the rest was read: `a` is not a column")

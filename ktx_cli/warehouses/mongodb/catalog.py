@@ -50,12 +50,14 @@ class MongoTable:
 class MongoCatalog:
     """Reads collections and infers their tables; each collection is sampled once.
 
-    `sample`: the maximum number of documents. `problems`: what became no table or column, by collection.
+    `sample`: the maximum number of documents. `problems`: what became no table, and `notes`: what became no column, by
+    collection.
     """
 
     server: MongoServer
     sample: int
     problems: dict[port.TableRef, list[port.ObjectProblem]] = field(default_factory=dict)
+    notes: dict[port.TableRef, list[port.ObjectProblem]] = field(default_factory=dict)
     _shapes: dict[port.TableRef, CollectionShape] = field(default_factory=dict)
 
     def shape(self, collection: Collection) -> CollectionShape:
@@ -65,10 +67,10 @@ class MongoCatalog:
             documents = self._documents(collection)
             found = self._shapes[collection.ref] = infer(documents, _declared_kinds(collection))
             notes = [
-                port.ObjectProblem(collection.ref, "column", reason(f"`{name}` is not a column: {why}"))
+                port.ObjectProblem(collection.ref, "field", reason(f"`{name}` is not a column: {why}"))
                 for name, why in list(found.left_out.items())[:20]
             ]
-            self.problems.setdefault(collection.ref, []).extend(notes)
+            self.notes.setdefault(collection.ref, []).extend(notes)
         return found
 
     def tables(self, collections: Sequence[Collection]) -> dict[port.TableRef, MongoTable]:
@@ -93,9 +95,9 @@ class MongoCatalog:
             for path, child in shape.children.items():
                 ref = child_ref(each.ref, path)
                 if (ref.schema, ref.name.casefold()) in taken:
-                    self._note(
-                        each.ref, "column", f"`{'.'.join(path)}` does not become a table: `{ref.name}` already exists"
-                    )
+                    why = f"`{'.'.join(path)}` does not become a table: `{ref.name}` already exists"
+                    note = port.ObjectProblem(each.ref, "field", why)
+                    self.notes.setdefault(each.ref, []).append(note)
                     continue
                 taken[ref.schema, ref.name.casefold()] = ref
                 found[ref] = MongoTable(each, child, ref)

@@ -116,7 +116,9 @@ class MongoConnector(DuckDbSession):
                 ref for ref in catalog.reader.problems if ref not in tables and not port.excluded(ref, scope)
             }
             noted = [each for ref in sorted(parents) for each in catalog.reader.problems.get(ref, ())]
-            return port.DatabaseSchema(found, (*chosen.problems, *noted), f"MongoDB {self.server.version()}")
+            fields = tuple(each for ref in sorted(parents) for each in catalog.reader.notes.get(ref, ()))
+            version = f"MongoDB {self.server.version()}"
+            return port.DatabaseSchema(found, (*chosen.problems, *noted), version, fields)
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
         """Run one SELECT in DuckDB on the collections that it names. Times are in UTC, without a zone."""

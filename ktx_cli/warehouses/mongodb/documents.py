@@ -331,7 +331,7 @@ def is_below(path: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def value_at(document: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return the value that a path leads to in a document, or None. Raises `MixedError` if a parent is no document."""
+    """Return the value that a path leads to in a document, or None. Raises `MixedError` if a parent is not one."""
     value: Any = document
     for place, key in enumerate(path):
         if not isinstance(value, dict):
