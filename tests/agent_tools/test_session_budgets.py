@@ -158,7 +158,8 @@ def test_every_result_fits_its_budget(giant: Any) -> None:
         opened = re.findall(r'^<data id="(\w+)"', done.text, re.MULTILINE)
         assert all(f'</data id="{mark}">' in done.text for mark in opened), name
         called.add(name)
-    assert called == {tool.name for tools in BY_STAGE.values() for tool in tools} | {"load_skill"}
+    known = {tool.name for tools in BY_STAGE.values() for tool in tools} | {"load_skill"}
+    assert called == known - {"mongo_query"}, "which is only there with a connection to MongoDB"
 
 
 def test_every_refusal_fits_its_budget(giant: Any) -> None:

@@ -41,6 +41,7 @@ MODES = {
 ARGUMENTS = {
     "agents install": ("--target", "universal"),
     "sql": ("SELECT 1",),
+    "mongo-query": ("orders", "[]"),
     "connection add": ("new", "--driver", "sqlite", "--path", "shop.sqlite"),
     "connection remove": ("warehouse", "--yes"),
     "config get": ("llm.provider.backend",),
@@ -81,9 +82,9 @@ TEXT_ONLY = {"completion", "mcp stdio"}
 EVENTS_FIRST = {"llm run"}
 """The listed exception: with --json, it prints its events before the envelope, one on a line."""
 CAPTURING = {f"memory {name}" for name in ("capture", "retry", "revert", "show", "work")}
-CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", "proof", *CAPTURING}
-"""What takes seconds, stays, or asks a model: its success in both modes is checked in test_demo.py, test_mcp.py,
-test_proof.py and test_memory.py."""
+CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", "proof", "mongo-query", *CAPTURING}
+"""What takes seconds, stays, asks a model or another server: its success in both modes is checked in test_demo.py,
+test_mcp.py, test_proof.py, test_mongo_query.py and test_memory.py."""
 
 
 def leaves(node: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

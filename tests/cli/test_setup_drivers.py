@@ -22,6 +22,7 @@ from tests.cli.source_rows import ROW_TYPES, TOKEN
 from tests.sources.looker.scripted import SECRET
 from tests.sources.metabase.scripted import KEY
 from tests.sources.scripted_google import service_key
+from tests.sources.scripted_sigma import SECRET as SIGMA
 from tests.sources.scripted_tableau import SECRET as TABLEAU
 from tests.sources.web_site import serve_site
 from tests.warehouses.mongo_server import MongoEmulator, emulator
@@ -38,6 +39,7 @@ SECRETS = {
     "JIRA_TOKEN": TOKEN,
     "GOOGLE_KEY": service_key(),
     "TABLEAU_SECRET": TABLEAU,
+    "SIGMA_SECRET": SIGMA,
 }
 """The variables that the rows of sources name, and what is in them: given in clear here."""
 

@@ -18,7 +18,7 @@ from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
 
 GOLDEN = Path(__file__).with_name("golden")
-EXECUTED = ("duckdb", "sqlite", "postgres", "mysql")
+EXECUTED = ("duckdb", "sqlite", "postgres", "mysql", "spark")
 VALUE = exp.column("at", "o")
 SETTINGS = CalendarSettings(week_start="sunday", fiscal_year_start=4)
 
