@@ -217,9 +217,13 @@ class DeltaConnector(LakeConnector):
         features = set(table.protocol().reader_features or ())
         if "deletionVectors" not in features:
             return {}
-        if self._root is not None:
-            require_own_vectors(self._folders[ref])
-        place = str(self._folders[ref]) if self._root is not None else self._uris[ref]
+        if self._root is None:
+            # The library would open a vector wherever the log says it is, on this machine too.
+            raise UnreadableTableError(
+                "has deletion vectors, which ktx does not read in an object store; turn them off and compact the table"
+            )
+        require_own_vectors(self._folders[ref])
+        place = str(self._folders[ref])
         found: dict[str, list[int]] = {}
         total = 0
         for batch in import_module("pyarrow").RecordBatchReader.from_stream(table.deletion_vectors()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.warehouses.delta import connector as delta_connector
 from ktx_cli.warehouses.port import Connector, Scope
 from tests.warehouses.lake.stores import BUCKET, CREDENTIAL, SECRET, TOKEN, MappedIO, Server, serving
+from tests.warehouses.lake.test_attacks import by_path, with_vector
 
 Open = Callable[..., Connector]
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "name": [f"name {each % 7}" for each in range(1000)]})
@@ -229,3 +231,15 @@ def test_a_store_that_cannot_be_reached(opened: Open, capfd: pytest.CaptureFixtu
         assert "\x1b" not in caught.value.message
         assert "[31m" not in caught.value.message
     assert capfd.readouterr().err == ""
+
+
+def test_deletion_vectors_in_a_store_are_not_opened(store: Server, opened: Open, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.bin"
+    outside.write_bytes(b"secret")
+    options = options_of("delta", store, tmp_path)
+    good, table = store.folder / "wh" / "db" / "t", store.folder / "wh" / "db" / "v"
+    shutil.rmtree(table, ignore_errors=True)
+    with_vector(table, by_path(f"file://{outside}"))
+    (problem,) = opened("delta", **options | {"tables": ["db/t", "db/v"]}).introspect(Scope()).problems
+    assert good.exists()
+    assert problem.message.startswith("has deletion vectors, which ktx does not read in an object store")
