@@ -144,7 +144,7 @@ class TableauApi:
             raise
 
     def catalog(self, kind: Kind) -> tuple[dict[str, Thing], str]:
-        """Return the facts of the Metadata API by the ID of the REST API, and what is wrong with them, or nothing.
+        """Return the facts of the Metadata API by the ID of the REST API, and their problems, or an empty text.
 
         Raises `HttpStatusError` or `HttpAuthError` if the API is not available.
         """
@@ -343,7 +343,7 @@ class _Reader:
         return []
 
     def _facts(self, item: Item, fields: list[Thing]) -> dict[str, Any]:
-        """Return what is known about an item besides its file. Counts are rounded, so that they change rarely."""
+        """Return the facts about an item that are not in its file. Counts are rounded, so that they change rarely."""
         known, listed = self._catalogs.get(item.kind, {}).get(item.id, {}), item.facts
         owner = known.get("owner")
         facts = {

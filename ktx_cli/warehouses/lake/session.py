@@ -40,7 +40,7 @@ _THREADS: Final = 8
 
 
 class LakeConnector(DuckDbSession):
-    """Tables of files, each of which is a view in an in-memory DuckDB that may only open the files of these tables.
+    """Tables of files; each table is a view in an in-memory DuckDB that may only open the files of these tables.
 
     A table is loaded when a statement or an introspection first needs it, and its snapshot stays the same until the
     connection is closed. A table that cannot be read correctly is a problem and has no view.

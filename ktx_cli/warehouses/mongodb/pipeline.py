@@ -176,7 +176,7 @@ def parse_pipeline(text: str, connection: str) -> list[dict[str, Any]]:
 
 
 class _DuplicateError(Exception):
-    """Raised for a key that an object has twice, of which MongoDB and ktx might use different ones."""
+    """Raised for a key that an object has twice; MongoDB and ktx might use different ones."""
 
 
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
