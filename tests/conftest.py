@@ -6,11 +6,13 @@ import atexit
 import fcntl
 import functools
 import gc
+import importlib
 import inspect
 import os
 import socket
 import sys
 import tempfile
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +24,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from ktx_cli.llm.backends.claude.launcher import KEPT, dropped_names
-from ktx_cli.project import git, secrets
+from ktx_cli.project import Layout, git, lock, secrets, shared_state, state
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import (
     MariaDBServer,
@@ -30,9 +32,11 @@ from ktx_cli.testing.servers import (
     RecordingPostgresServer,
     ServerMissingError,
     TestServer,
+    VectorPostgresServer,
 )
 from ktx_cli.testing.spark_server import SparkServer
 from tests.worlds.forks import leave_shared
+from tests.worlds.shared_schema import SharedSchema
 
 EXAMPLES = 100 if os.environ.get("KTX_TEST_FULL") else 15
 """Examples of a property whose test does not say how many."""
@@ -221,7 +225,7 @@ def _running(server: TestServer, built_once: BuiltOnce) -> Iterator[Any]:
     """Start a server for the session; a missing one skips, except where `CI` is set."""
     try:
         if server.account:
-            server.made = built_once(f"server-of-{server.account}", server.keep)
+            server.made = built_once(f"server-of-{server.title or server.account}", server.keep)
         server.start()
     except ServerMissingError as error:
         if os.environ.get("CI"):
@@ -237,6 +241,23 @@ def _running(server: TestServer, built_once: BuiltOnce) -> Iterator[Any]:
 def postgres_server(built_once: BuiltOnce) -> Iterator[PostgresServer]:
     """A Postgres server on a free loopback port."""
     yield from _running(PostgresServer(), built_once)
+
+
+@pytest.fixture
+def shared_schema(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedSchema]:
+    """A schema for what the hosts of a project share; `KTX_STATE_URL` contains the URL of its server."""
+    monkeypatch.setenv("KTX_STATE_URL", postgres_server.url())
+    schema = SharedSchema(postgres_server)
+    yield schema
+    schema.drop()
+
+
+@pytest.fixture(scope="session")
+def vector_postgres(built_once: BuiltOnce) -> Iterator[VectorPostgresServer]:
+    """A Postgres server with the extension pgvector, where its package has one for this platform."""
+    if VectorPostgresServer.find() is None:
+        pytest.skip("no package pgserver")
+    yield from _running(VectorPostgresServer(), built_once)
 
 
 @pytest.fixture(scope="session")
@@ -359,3 +380,36 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         passed = [r for r in terminalreporter.getreports("passed") if r.when == "call" and mark in r.keywords]
         skipped = [r for r in terminalreporter.getreports("skipped") if mark in r.keywords]
         terminalreporter.write_line(f"{name}: {len(passed)} tests passed, {len(skipped)} skipped")
+
+
+@pytest.fixture(autouse=True)
+def state_in_postgres(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With `KTX_TEST_STATE=postgres`, keep the state of each project of a test in a schema of its own in Postgres.
+
+    The audit log stays in files, which tests write and read themselves.
+    """
+    if os.environ.get("KTX_TEST_STATE") != "postgres":
+        yield
+        return
+    importlib.import_module("ktx_cli.jobs.serve.audit")  # with the function that is replaced below
+    server = request.getfixturevalue("postgres_server")
+    made: dict[Path, shared_state.SharedDatabase] = {}
+
+    def shared_state_of(layout: Layout) -> shared_state.SharedDatabase:
+        root = layout.root.resolve()
+        if root not in made:
+            parameters = {"host": server.host, "port": str(server.port), "dbname": "postgres"}
+            login = {"user": server.user, "password": server.password}
+            made[root] = shared_state.SharedDatabase(parameters | login, f"ktx_{uuid.uuid4().hex[:12]}")
+        return made[root]
+
+    for module in (state, lock):
+        monkeypatch.setattr(module, "shared_state_of", shared_state_of)
+    try:
+        yield
+    finally:
+        for each in made.values():
+            reader = shared_state._READERS.pop(each, None)
+            if reader is not None:
+                reader.close()
+            server.execute(f'DROP SCHEMA IF EXISTS "{each.schema}" CASCADE')
