@@ -8,7 +8,7 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.core import yaml
-    from ktx_cli.core.clock import RUN_ID, Recent, isoformat, monotonic, new_run_id, now
+    from ktx_cli.core.clock import RUN_ID, Recent, age, isoformat, monotonic, new_run_id, now
     from ktx_cli.core.diagnostics import (
         AND,
         THEN,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         severity_counts,
     )
     from ktx_cli.core.errors import (
+        ERROR_CODES,
         EXIT_FAILED,
         EXIT_INTERRUPTED,
         EXIT_LIMIT,

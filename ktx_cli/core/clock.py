@@ -31,6 +31,16 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def age(seconds: int | None) -> str:
+    """Return an age in the largest unit that gives at least 2."""
+    if seconds is None:
+        return "never"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
 def new_run_id() -> str:
     """Return a run id that sorts by start time: `20260131T093000-5f3a9c`."""
     return f"{now():%Y%m%dT%H%M%S}-{os.urandom(3).hex()}"

@@ -47,13 +47,16 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "billing": (EXIT_NOT_READY, "A model backend rejected the call because the account has no credit."),
     "isolation": (EXIT_NOT_READY, "A model backend could not be run in isolation."),
     "connection": (EXIT_UNREACHABLE, "A database, another source or a model backend cannot be reached."),
-    "rate_limit": (EXIT_LIMIT, "A model backend is rate limiting requests."),
+    "rate_limit": (
+        EXIT_LIMIT,
+        "A model backend is rate limiting requests, or an agent exceeds a limit in `serving.agents`.",
+    ),
     "overloaded": (EXIT_LIMIT, "A model backend is overloaded."),
     "model": (EXIT_FAILED, "The model does not exist or is not available to this account."),
     "context": (EXIT_FAILED, "A prompt exceeds the context window of its model."),
     "max_turns": (EXIT_FAILED, "A model did not finish within its maximum number of turns."),
     "structured_output": (EXIT_FAILED, "A model did not return an answer that matches the schema."),
-    "permission": (EXIT_FAILED, "A model backend denied a tool call."),
+    "permission": (EXIT_FAILED, "A model backend denied a tool call, or an access token does not allow it."),
     "execution": (EXIT_FAILED, "A model call failed, or a tool call within it did."),
     "refusal": (EXIT_FAILED, "A model refused to answer."),
     "budget": (EXIT_LIMIT, "The run exhausted one of its budgets."),
@@ -62,7 +65,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "cancelled": (EXIT_INTERRUPTED, "The run was interrupted, or you did not confirm it."),
     "git": (EXIT_FAILED, "A git command failed, or the repository is in a state that ktx must not change."),
     "git_missing": (EXIT_FAILED, "git is not installed, or its version is too old."),
-    "storage": (EXIT_FAILED, "A project file cannot be read or written; the message names the path."),
+    "storage": (EXIT_FAILED, "A project file or the shared state cannot be read or written; the message names it."),
     "conflict": (EXIT_FAILED, "Two changes to the same item cannot be merged."),
     "wrong_definitions": (
         EXIT_FAILED,
@@ -119,6 +122,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "lint_problems": (EXIT_FAILED, "`ktx lint` found a warning or an error."),
     "drift": (EXIT_FAILED, "`ktx diff` found that a database has changed since the last scan."),
     "failed": (EXIT_FAILED, "Several operations failed for different reasons; the message lists them."),
+    "audit_broken": (EXIT_FAILED, "A line of the MCP server's audit log was changed or removed."),
     "internal": (EXIT_FAILED, "A bug in ktx."),
 }
 """The exit code and the meaning of every error code."""
@@ -242,7 +246,7 @@ class GitMissingError(GitError):
 
 
 class StorageError(KtxError):
-    """A project file cannot be read or written; the message names the path."""
+    """A project file or the shared state cannot be read or written; the message names it."""
 
     code = "storage"
 
