@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Embeddings,
         HistoryFilters,
         Privacy,
+        ProfiledTables,
         PromptCaching,
         QueryHistory,
         RateLimit,
@@ -65,10 +66,13 @@ if TYPE_CHECKING:
         config_lock,
         load_config,
     )
-    from ktx_cli.project.config.model import KtxConfig, connection_of, known_connection
+    from ktx_cli.project.config.model import SHARED_STORAGE, KtxConfig, connection_of, known_connection
+    from ktx_cli.project.config.serving import AgentClient, AgentLimits, Identity, is_loopback, is_trusted_url
     from ktx_cli.project.config.settings import (
         get_value,
+        hint_to_set_together,
         json_schema,
+        parse_cli_settings,
         parse_cli_value,
         resolve_options,
         secret_file_warnings,
@@ -100,6 +104,7 @@ if TYPE_CHECKING:
         EVALS_NAME,
         OWN_NAMES,
         OWNERS_NAME,
+        PRIVATE_NAME,
         PROMPTS_NAME,
         RAW_NAME,
         SCHEMA_NAME,
@@ -112,12 +117,14 @@ if TYPE_CHECKING:
         find_project,
         folder_for_setup,
         names_in,
+        origin_of,
         require_meant,
         require_project,
     )
     from ktx_cli.project.lock import RunLock, current_holder, hold_run_lock, host_identity, process_start
     from ktx_cli.project.merge import Conflict, merge_file
-    from ktx_cli.project.mounts import Mount, Mounts, load_mounts, mount_folder, qualified
+    from ktx_cli.project.migrations import AGENT_USAGE
+    from ktx_cli.project.mounts import SEPARATOR, Mount, Mounts, load_mounts, mount_folder, qualified
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.history import DECIDED_BY, FileCommit, History, LastChange, TreeView
@@ -151,20 +158,61 @@ if TYPE_CHECKING:
         secret_path,
         variable_named,
     )
+    from ktx_cli.project.shared_files import (
+        KEPT_DAYS,
+        ProjectCopy,
+        SharedFiles,
+        SharedTree,
+        copy_project,
+        is_sha256,
+        open_copy,
+        remove_old_copies,
+        tree_id,
+    )
+    from ktx_cli.project.shared_state import (
+        NO_PRIVILEGE,
+        OUTAGE_SECONDS,
+        REPORT_SECONDS,
+        SharedDatabase,
+        configured_search,
+        connect,
+        connection_parameters,
+        copy_shared,
+        database_failure,
+        is_database_missing,
+        is_login_refused,
+        is_outage,
+        loaded_text,
+        missing_right_hint,
+        newer_state,
+        outage_message,
+        recovery_message,
+        report_outages,
+        stored_text,
+        taken_schema,
+    )
+    from ktx_cli.project.shared_status import SharedFacts, shared_facts
     from ktx_cli.project.state import (
         LOOK,
         CachedAnswer,
         EnrichmentStore,
+        StateDatabase,
         StateEnrichmentStore,
         Warn,
         check_private_folder,
+        clock_of,
+        has_state,
         ignore_warning,
         is_damage,
         is_hidden,
         open_for_writing,
+        open_local,
         open_to_others,
         prepare_private_folder,
+        read_local,
         read_state,
+        shared_state_of,
+        state_version,
         transaction,
         translated,
     )

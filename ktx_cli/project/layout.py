@@ -51,6 +51,19 @@ DATABASE_SOURCE = "live-database"
 """The name of a database scan among the raw sources, as in the TypeScript ktx."""
 
 
+_WORKER_COPIES: Final = "worker"
+_SNAPSHOTS: Final = "snapshots"
+
+
+def origin_of(project_dir: Path) -> Path:
+    """Return the folder of the project that a project is a copy of, or its own folder if it is none."""
+    folder = project_dir.parent
+    if folder.name in (_WORKER_COPIES, _SNAPSHOTS) and folder.parent.name == PRIVATE_NAME:
+        origin = folder.parent.parent
+        return origin if (origin / CONFIG_NAME).is_file() else project_dir
+    return project_dir
+
+
 class _Below:
     """A path in a project, given by its parts below the project folder."""
 
@@ -63,9 +76,14 @@ class _Below:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths of one project. `*_path` are relative POSIX strings as git sees them, the others are absolute."""
+    """The paths of one project. `*_path` are relative POSIX strings as git sees them, the others are absolute.
+
+    `connections`: the connections that exist for whoever reads the project through these paths; None for all. What
+    belongs to others is read as if it did not exist.
+    """
 
     root: Path
+    connections: frozenset[str] | None = None
 
     config = _Below(CONFIG_NAME)
     """`ktx.yaml`."""
@@ -85,8 +103,18 @@ class Layout:
     """Raw files of sources that are not on this disk, stored by content; may be deleted at any time."""
     search_index = _Below(PRIVATE_NAME, "search.sqlite")
     """The SQLite search index; may be deleted at any time."""
+    search_memo = _Below(PRIVATE_NAME, "search-units.json")
+    """The digests of the indexed files, for an index in Postgres; may be deleted at any time."""
+    own_state = _Below(PRIVATE_NAME, "own-state")
+    """Present in the copy of a project, whose state is a file even if that of the project is shared."""
     secrets = _Below(PRIVATE_NAME, "secrets")
     """Secrets that were entered in setup, one file each. Not disposable."""
+    worker_copies = _Below(PRIVATE_NAME, _WORKER_COPIES)
+    """Copies of the project with the context files of runs, in which a worker works; see `copy_project`."""
+    snapshots = _Below(PRIVATE_NAME, _SNAPSHOTS)
+    """Copies of the project with the context files of published snapshots, which a server serves."""
+    shared_files = _Below(PRIVATE_NAME, "shared")
+    """This host's copies of files from a shared state, by content; may be deleted at any time."""
     setup_draft = _Below(PRIVATE_NAME, "setup.json")
     """The answers given in setup so far; may be deleted at any time."""
     replaced = _Below(PRIVATE_NAME, "replaced")
@@ -103,6 +131,8 @@ class Layout:
     """Log of the MCP server."""
     mcp_audit = _Below(PRIVATE_NAME, "logs", "mcp-audit.jsonl")
     """Log of agents' requests to this project's servers, one per line."""
+    mcp_usage = _Below(PRIVATE_NAME, "mcp-usage.sqlite")
+    """What agents took from this project's servers in the last hour, unless the state is shared."""
     memory = _Below(PRIVATE_NAME, "memory")
     """A record of each capture, with its text."""
     memory_lock = _Below(PRIVATE_NAME, "memory", "worker.lock")
@@ -111,6 +141,10 @@ class Layout:
     """The last output of the process that a server started for the capture queue."""
     runs = _Below(PRIVATE_NAME, "runs")
     """A JSON report for each run, and a folder with its events and agent transcripts."""
+
+    def has(self, connection: str) -> bool:
+        """Return whether a connection exists for whoever reads the project through these paths."""
+        return self.connections is None or connection in self.connections
 
     def memory_record(self, run_id: str) -> Path:
         """The record of a capture, as JSON."""

@@ -14,19 +14,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import BusyError, Emit, Waiting, ignore_events, isoformat
+from ktx_cli.core import BusyError, Emit, StorageError, Waiting, ignore_events, isoformat
 from ktx_cli.project.files import remove_leftovers
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import Warn, ignore_warning, open_for_writing, transaction, translated
+from ktx_cli.project.state import (
+    StateDatabase,
+    Warn,
+    clock_of,
+    ignore_warning,
+    open_for_writing,
+    shared_state_of,
+    transaction,
+    translated,
+)
+
+if TYPE_CHECKING:
+    from ktx_cli.project.shared_state import SharedDatabase
 
 NAME = "run"
 _HELD_HERE: set[str] = set()
 """This process's runs that hold, or are about to take, the run lock of any project."""
 
 HEARTBEAT_SECONDS = 10.0
-STALE_SECONDS = 60.0
-"""A holder on another host counts as dead after this long without a heartbeat."""
+STALE_SECONDS = 90.0
+"""A holder on another host counts as dead after this long without a heartbeat.
+
+Longer than a run waits for a database that does not respond, so that it shows first that it is alive.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,12 @@ class Holder:
         """The start of the run in ISO format."""
         return isoformat(datetime.fromtimestamp(self.since, UTC))
 
+    @property
+    def description(self) -> str:
+        """What holds the lock, where, and since when, as a sentence without its period."""
+        who = f"run {self.run_id}, pid {self.pid} on {self.hostname}, since {self.since_text}"
+        return f"`{self.command}` is already running on this project: {who}"
+
     def is_alive(self, now: float) -> bool:
         """Return whether the holder is alive, judged on this host by pid and start time, elsewhere by its heartbeat."""
         if self.host == host_identity():
@@ -57,7 +79,7 @@ class Holder:
 class RunLock:
     """The run lock of this process. Call `check` before any change that others can see."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path, run_id: str) -> None:
+    def __init__(self, database: StateDatabase, path: Path, run_id: str) -> None:
         self._database = database
         self._path = path
         self.run_id = run_id
@@ -80,7 +102,7 @@ def hold_run_lock(
     wait_seconds: float = 0.0,
     emit: Emit = ignore_events,
     warn: Warn = ignore_warning,
-) -> Iterator[tuple[RunLock, sqlite3.Connection]]:
+) -> Iterator[tuple[RunLock, StateDatabase]]:
     """Hold the project's run lock for a block; yields it and the open state database.
 
     Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`. Calls
@@ -92,7 +114,7 @@ def hold_run_lock(
         database = stack.enter_context(open_for_writing(layout, warn))
         _acquire(database, layout.state, run_id, command, wait_seconds, emit)
         stop = threading.Event()
-        beat = threading.Thread(target=_beat, args=(layout.state, run_id, stop), daemon=True)
+        beat = threading.Thread(target=_beat, args=(layout, run_id, stop), daemon=True)
         beat.start()
         try:
             with translated(layout.state):
@@ -100,7 +122,7 @@ def hold_run_lock(
             yield RunLock(database, layout.state, run_id), database
         except BaseException:
             with contextlib.suppress(
-                sqlite3.Error
+                sqlite3.Error, StorageError
             ):  # the error of the block matters more, and a dead holder is recognized
                 _release(database, run_id)
             raise
@@ -112,7 +134,7 @@ def hold_run_lock(
             beat.join()
 
 
-def current_holder(database: sqlite3.Connection) -> Holder | None:
+def current_holder(database: StateDatabase) -> Holder | None:
     """Return the holder of the run lock, dead or alive, or None if the lock is free."""
     row = database.execute(
         "SELECT run_id, command, pid, process_start, host, hostname, since, heartbeat FROM leases WHERE name = ?",
@@ -121,9 +143,7 @@ def current_holder(database: sqlite3.Connection) -> Holder | None:
     return None if row is None else Holder(*row)
 
 
-def _acquire(
-    database: sqlite3.Connection, path: Path, run_id: str, command: str, wait_seconds: float, emit: Emit
-) -> None:
+def _acquire(database: StateDatabase, path: Path, run_id: str, command: str, wait_seconds: float, emit: Emit) -> None:
     deadline = time.monotonic() + wait_seconds
     announced = False
     while True:
@@ -136,15 +156,16 @@ def _acquire(
             raise _busy(holder)
         if not announced:
             limit = wait_seconds if math.isfinite(wait_seconds) else None
-            emit(Waiting(f"`{holder.command}` (pid {holder.pid}) is running", limit))
+            emit(Waiting(holder.description, limit))
             announced = True
         time.sleep(min(0.2, left))
 
 
-def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | None:
+def _try(database: StateDatabase, run_id: str, command: str) -> Holder | None:
     """Take the run lock if it is free or its holder is dead; otherwise return the holder."""
-    now, pid = time.time(), os.getpid()
+    pid = os.getpid()
     with transaction(database):
+        now = clock_of(database)
         holder = current_holder(database)
         if holder is not None and holder.is_alive(now) and not _is_over(holder):
             return holder
@@ -165,27 +186,37 @@ def _is_over(holder: Holder) -> bool:
     return ours and holder.host == host_identity() and holder.run_id not in _HELD_HERE
 
 
-def _release(database: sqlite3.Connection, run_id: str) -> None:
+def _release(database: StateDatabase, run_id: str) -> None:
     database.execute("DELETE FROM leases WHERE name = ? AND run_id = ?", (NAME, run_id))
 
 
 def _busy(holder: Holder) -> BusyError:
-    pid, host, since = holder.pid, holder.hostname, holder.since_text
-    message = f"`{holder.command}` is already running on this project: pid {pid} on {host}, since {since}"
-    details = {"pid": pid, "host": host, "since": since, "run_id": holder.run_id, "command": holder.command}
-    return BusyError(message, hint="wait for it with --wait, or try again later", details=details)
+    details = {
+        "pid": holder.pid,
+        "host": holder.hostname,
+        "since": holder.since_text,
+        "run_id": holder.run_id,
+        "command": holder.command,
+    }
+    return BusyError(holder.description, hint="wait for it with --wait, or try again later", details=details)
 
 
-def _beat(path: Path, run_id: str, stop: threading.Event) -> None:
+def _beat(layout: Layout, run_id: str, stop: threading.Event) -> None:
     """Update the heartbeat until stopped. If the database does not respond, try again at the next beat."""
+    shared = shared_state_of(layout)
     while not stop.wait(HEARTBEAT_SECONDS):
-        with (
-            contextlib.suppress(sqlite3.Error),
-            contextlib.closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as database,
-        ):
-            database.execute(
-                "UPDATE leases SET heartbeat = ? WHERE name = ? AND run_id = ?", (time.time(), NAME, run_id)
-            )
+        with contextlib.suppress(sqlite3.Error, StorageError), contextlib.closing(_beating(layout, shared)) as database:
+            now = clock_of(database)
+            database.execute("UPDATE leases SET heartbeat = ? WHERE name = ? AND run_id = ?", (now, NAME, run_id))
+
+
+def _beating(layout: Layout, shared: SharedDatabase | None) -> Any:
+    """Return a connection for one heartbeat."""
+    if shared is not None:
+        from ktx_cli.project.shared_state import SharedStateConnection
+
+        return SharedStateConnection(shared)
+    return sqlite3.connect(layout.state, timeout=5, isolation_level=None)
 
 
 def host_identity() -> str:

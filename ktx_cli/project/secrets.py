@@ -127,11 +127,17 @@ def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
 
 
 def secret_path(reference: SecretRef, project_dir: Path) -> Path:
-    """Return the file for a `file:` reference: `~` is the home folder, relative paths start at the project."""
+    """Return the file for a `file:` reference: `~` is the home folder, relative paths start at the project.
+
+    In the copy of a project they start at the project itself, which keeps its secrets.
+    """
+    from ktx_cli.project.layout import origin_of
+
+    origin = origin_of(project_dir)
     try:
-        return project_dir / Path(reference.name).expanduser()
+        return origin / Path(reference.name).expanduser()
     except RuntimeError:  # no home folder for this user
-        return project_dir / reference.name
+        return origin / reference.name
 
 
 def is_variable(name: str) -> bool:

@@ -1,6 +1,8 @@
-"""The state database `.ktx/state.sqlite`: numbered migrations, one writer, and readers that change nothing.
+"""The state database: one writer, and readers that change nothing.
 
-It is disposable: a damaged database is moved aside, and the next run rebuilds what it needs from the committed files.
+It is the file `.ktx/state.sqlite`, or with `storage.state: postgres` a schema that several hosts share. What holds for
+this host or this working tree alone stays in the file (`open_local`, `read_local`). The file is disposable: a damaged
+one is moved aside, and the next run rebuilds what it needs from the committed files.
 """
 
 from __future__ import annotations
@@ -11,16 +13,17 @@ import fcntl
 import itertools
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 from ktx_cli.core import (
@@ -35,10 +38,62 @@ from ktx_cli.core import (
     one_line,
     shell_words,
 )
-from ktx_cli.project.files import is_full, read_bytes, require_regular, storage_error, sync_directory, write_atomic
+from ktx_cli.project.files import (
+    Stamp,
+    is_full,
+    read_bytes,
+    require_regular,
+    stamp_of,
+    storage_error,
+    sync_directory,
+    write_atomic,
+)
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.migrations import MIGRATIONS
+
+if TYPE_CHECKING:
+    from ktx_cli.project.shared_state import SharedDatabase
 
 Answer = TypeVar("Answer")
+
+
+class StateCursor(Protocol):
+    """The result of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows that the statement changed."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return the remaining rows."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class StateDatabase(Protocol):
+    """An open state database, in autocommit mode: a connection to SQLite, or one that takes the same statements."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun."""
+        ...
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> StateCursor:
+        """Run one statement."""
+        ...
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> StateCursor:
+        """Run one statement for each row of parameters."""
+        ...
+
+
+Database = TypeVar("Database", bound=StateDatabase)
 READ_ATTEMPTS = 5
 MOVED_SECONDS = 0.02
 """How long to wait for a process that moves the file, per attempt."""
@@ -47,124 +102,6 @@ Warn = Callable[[ResultWarning], object]
 
 LOOK: Final = "look"
 """The kind of the `enrichment` rows with scan results. They are not model answers, and are kept."""
-
-MIGRATIONS: tuple[str, ...] = (
-    """
-    CREATE TABLE leases (
-        name TEXT PRIMARY KEY, run_id TEXT NOT NULL, command TEXT NOT NULL, pid INTEGER NOT NULL,
-        process_start TEXT NOT NULL, host TEXT NOT NULL, hostname TEXT NOT NULL,
-        since REAL NOT NULL, heartbeat REAL NOT NULL
-    ) STRICT;
-    CREATE TABLE runs (
-        run_id TEXT PRIMARY KEY, command TEXT NOT NULL, status TEXT NOT NULL, started TEXT NOT NULL,
-        finished TEXT, commit_id TEXT
-    ) STRICT;
-    CREATE TABLE scans (
-        connection TEXT PRIMARY KEY, run_id TEXT NOT NULL, finished TEXT NOT NULL, digest TEXT NOT NULL,
-        files TEXT NOT NULL, tables INTEGER NOT NULL, columns INTEGER NOT NULL, row_estimates TEXT NOT NULL
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE usage (
-        key TEXT PRIMARY KEY, run_id TEXT NOT NULL, attempt INTEGER NOT NULL, unit_id TEXT NOT NULL,
-        reported TEXT NOT NULL, source TEXT NOT NULL, executor_type TEXT NOT NULL, command TEXT NOT NULL,
-        backend TEXT NOT NULL, role TEXT NOT NULL, model TEXT, input_tokens INTEGER NOT NULL,
-        output_tokens INTEGER NOT NULL, cache_read_tokens INTEGER NOT NULL, cache_write_tokens INTEGER NOT NULL,
-        cost_usd REAL, cost_basis TEXT NOT NULL, complete INTEGER NOT NULL, raw TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE probes (
-        backend TEXT NOT NULL, model TEXT NOT NULL, finished TEXT NOT NULL, error TEXT,
-        PRIMARY KEY (backend, model)
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE enrichment (
-        kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, stored TEXT NOT NULL,
-        PRIMARY KEY (kind, key)
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE value_scans (
-        connection TEXT PRIMARY KEY, privacy TEXT NOT NULL, finished TEXT NOT NULL, withheld TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE profiles (
-        connection TEXT NOT NULL, schema_name TEXT, table_name TEXT NOT NULL, profile TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX profiles_of_connection ON profiles (connection);
-    CREATE TABLE dictionary_columns (
-        id INTEGER PRIMARY KEY, connection TEXT NOT NULL, schema_name TEXT, table_name TEXT NOT NULL,
-        column_name TEXT NOT NULL, complete INTEGER NOT NULL
-    ) STRICT;
-    CREATE INDEX dictionary_of_connection ON dictionary_columns (connection);
-    CREATE TABLE dictionary_values (
-        column_id INTEGER NOT NULL, value TEXT NOT NULL, shown TEXT NOT NULL, folded TEXT NOT NULL, count INTEGER
-    ) STRICT;
-    CREATE INDEX values_of_column ON dictionary_values (column_id);
-    """,
-    """
-    CREATE TABLE fetches (
-        connection TEXT NOT NULL, kind TEXT NOT NULL, finished TEXT NOT NULL, cursor TEXT, files TEXT NOT NULL,
-        projected TEXT NOT NULL, PRIMARY KEY (connection, kind)
-    ) STRICT;
-    CREATE TABLE unit_outcomes (
-        key TEXT PRIMARY KEY, connection TEXT NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL, outcome TEXT NOT NULL,
-        stored TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE unit_steps (
-        key TEXT NOT NULL, loop TEXT NOT NULL, number INTEGER NOT NULL, step TEXT NOT NULL, session TEXT NOT NULL,
-        PRIMARY KEY (key, number)
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE waiting_candidates (
-        connection TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, candidate TEXT NOT NULL,
-        PRIMARY KEY (connection, kind, key)
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE evals (
-        name TEXT PRIMARY KEY, digest TEXT NOT NULL, status TEXT NOT NULL, finished TEXT NOT NULL, passed TEXT,
-        milliseconds INTEGER NOT NULL
-    ) STRICT;
-    """,
-    "ALTER TABLE probes ADD COLUMN credentials TEXT;",
-    """
-    CREATE TABLE passage_questions (
-        connection TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL, stamp TEXT NOT NULL, passages TEXT NOT NULL,
-        PRIMARY KEY (connection, path)
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE accepted_files (
-        connection TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL, stamp TEXT NOT NULL,
-        PRIMARY KEY (connection, path)
-    ) STRICT;
-    CREATE TABLE statuses (
-        connection TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, source TEXT NOT NULL, name TEXT NOT NULL,
-        fingerprint TEXT NOT NULL, status TEXT NOT NULL, why TEXT NOT NULL, review_by TEXT, commit_id TEXT,
-        drift TEXT,
-        PRIMARY KEY (connection, path, kind, source, name)
-    ) STRICT;
-    CREATE TABLE metric_tests (
-        connection TEXT NOT NULL, source TEXT NOT NULL, name TEXT NOT NULL, measures TEXT NOT NULL,
-        passed INTEGER NOT NULL, finished TEXT NOT NULL, PRIMARY KEY (connection, source, name)
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE decision_effects (
-        connection TEXT NOT NULL, point TEXT NOT NULL, measure TEXT NOT NULL, period TEXT, readings TEXT NOT NULL,
-        PRIMARY KEY (connection, point, measure)
-    ) STRICT;
-    """,
-    """
-    CREATE TABLE relationship_evidence (
-        connection TEXT NOT NULL, schema_name TEXT, table_name TEXT NOT NULL, columns TEXT NOT NULL,
-        evidence TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX evidence_of_connection ON relationship_evidence (connection, table_name);
-    """,
-)
-"""Migrations, applied in order; `PRAGMA user_version` counts those applied."""
 
 
 def open_to_others(layout: Layout) -> list[Path]:
@@ -268,11 +205,33 @@ def _hide(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def open_for_writing(layout: Layout, warn: Warn = ignore_warning) -> Iterator[sqlite3.Connection]:
-    """Open the database in WAL mode, creating and migrating it; on exit, the WAL is merged and removed.
+def open_for_writing(
+    layout: Layout, warn: Warn = ignore_warning, *, part: str | None = None
+) -> Iterator[StateDatabase]:
+    """Open the state, shared or not, created and migrated.
 
-    The connection is in autocommit mode; use `transaction`. A damaged file is moved aside, which calls `warn`. Raises
-    `StorageError`, also for a database of a newer ktx, and `BusyError` for a damaged one in use.
+    The connection is in autocommit mode; use `transaction`. `part`: what of a shared state it writes to, if its
+    transactions need not wait for those on other tables, which may take seconds. Raises the errors of `open_local`, and
+    `StorageError` if a shared database cannot be used.
+    """
+    shared = shared_state_of(layout)
+    if shared is None:
+        with open_local(layout, warn) as local:
+            yield local
+        return
+    from ktx_cli.project.shared_state import open_shared
+
+    prepare_private_folder(layout)
+    with open_shared(shared, part) as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def open_local(layout: Layout, warn: Warn = ignore_warning) -> Iterator[sqlite3.Connection]:
+    """Open the file in WAL mode, creating and migrating it; on exit, the WAL is merged and removed.
+
+    A damaged file is moved aside, which calls `warn`. Raises `StorageError`, also for a database of a newer ktx, and
+    `BusyError` for a damaged one in use.
     """
     prepare_private_folder(layout)
     with translated(layout.state), _opening(layout.private_gitignore):
@@ -337,8 +296,62 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def read_state(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
-    """Return the result of `ask` on the database, or None if it does not exist or is older; changes no file.
+def read_state(layout: Layout, ask: Callable[[StateDatabase], Answer]) -> Answer | None:
+    """Return the result of `ask` on the state, shared or not, or None if it does not exist or is older.
+
+    Changes nothing. Raises the errors of `read_local`, and `StorageError` if a shared database cannot be used.
+    """
+    shared = shared_state_of(layout)
+    if shared is None:
+        return read_local(layout, ask)
+    from ktx_cli.project.shared_state import reader_of, version_of
+
+    connection = reader_of(shared)
+    return ask(connection) if version_of(connection, shared) == len(MIGRATIONS) else None
+
+
+_STORAGE: Final = re.compile(rb"\bstorage[\"']?\s*:")
+"""The key `storage`, wherever it is: without it, the settings need not be parsed."""
+
+
+def shared_state_of(layout: Layout) -> SharedDatabase | None:
+    """Return the database with the state of a project, or None if the state is a file.
+
+    Raises `ConfigError` for invalid settings, `SecretError`.
+    """
+    text = None if layout.own_state.exists() else read_bytes(layout.config)
+    if text is None or b"postgres" not in text or not _STORAGE.search(text):
+        return None
+    from ktx_cli.project.shared_state import configured_state
+
+    return configured_state(layout)
+
+
+def has_state(layout: Layout) -> bool:
+    """Return whether there is a state database, shared or not."""
+    return layout.state.exists() or shared_state_of(layout) is not None
+
+
+def state_version(layout: Layout) -> Mapping[str, Stamp | int]:
+    """Return what differs after a change to the state."""
+    shared = shared_state_of(layout)
+    if shared is not None:
+        from ktx_cli.project.shared_state import changes_of
+
+        return {"changes": changes_of(shared)}
+    paths = (layout.state, layout.state.with_name(f"{layout.state.name}-wal"))
+    found = ((str(path), stamp_of(path)) for path in paths)
+    return {path: stamp for path, stamp in found if stamp is not None}
+
+
+def clock_of(database: StateDatabase) -> float:
+    """Return the current Unix time by the clock that the users of a state share."""
+    seconds: Callable[[], float] = getattr(database, "seconds", time.time)
+    return seconds()
+
+
+def read_local(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
+    """Return the result of `ask` on the file, or None if it does not exist or is older; changes no file.
 
     Without a WAL next to it, the file is read as immutable. With one (a run is active, or was killed), SQLite has to
     use its shared-memory file. If a run began or ended meanwhile, `ask` is called again. Raises `StorageError`, also
@@ -381,8 +394,8 @@ def _signature(path: Path) -> tuple[tuple[int, int, int] | None, bool]:
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Run a block as one immediate transaction."""
+def transaction(connection: Database) -> Iterator[Database]:
+    """Run a block as one immediate transaction, the only one at a time."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -614,7 +627,7 @@ class EnrichmentStore(Protocol):
 class StateEnrichmentStore:
     """The store in the state database, on a connection opened by the caller."""
 
-    def __init__(self, layout: Layout, database: sqlite3.Connection) -> None:
+    def __init__(self, layout: Layout, database: StateDatabase) -> None:
         self._layout = layout
         self._database = database
 

@@ -1,4 +1,4 @@
-"""Records of runs: reports, events, transcripts."""
+"""Records of runs: reports, events, transcripts, and files that rotate."""
 
 from __future__ import annotations
 
@@ -21,9 +21,23 @@ if TYPE_CHECKING:
         read_report,
         records_in,
         run_details,
+        save_report,
         start_run,
     )
-    from ktx_cli.runs.transcripts import LineFile, chosen_transcripts, first_line, masked, read_lines, transcripts_of
+    from ktx_cli.runs.transcripts import (
+        KEPT_FILES,
+        LARGEST_FILE,
+        LineFile,
+        RotatingFile,
+        Transcripts,
+        chosen_transcripts,
+        first_line,
+        masked,
+        read_lines,
+        rotated_files,
+        rotated_name,
+        transcripts_of,
+    )
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -10,7 +10,6 @@ import json
 import logging
 import re
 import shutil
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +31,18 @@ from ktx_cli.core import (
     now,
 )
 from ktx_cli.llm import UsageRow, usage_by
-from ktx_cli.project import Layout, current_holder, read_bytes, read_state
+from ktx_cli.project import (
+    Layout,
+    StateDatabase,
+    clock_of,
+    current_holder,
+    open_for_writing,
+    read_bytes,
+    read_state,
+    shared_state_of,
+    transaction,
+    write_atomic,
+)
 from ktx_cli.runs.transcripts import Transcript, first_line, last_line, read_lines, transcripts_of
 
 LATEST: Final = "latest"
@@ -79,7 +89,7 @@ class RunRows:
     usage: Mapping[str, UsageRow] = field(default_factory=dict)
 
 
-def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
+def start_run(database: StateDatabase, run_id: str, command: str) -> None:
     """Record that a run has started; an interrupted run with the same id starts again."""
     database.execute(
         "INSERT OR REPLACE INTO runs (run_id, command, status, started) VALUES (?, ?, 'running', ?)",
@@ -87,7 +97,7 @@ def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
     )
 
 
-def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: str | None) -> None:
+def finish_run(database: StateDatabase, run_id: str, status: str, commit: str | None) -> None:
     """Record how a run ended."""
     database.execute(
         "UPDATE runs SET status = ?, finished = ?, commit_id = ? WHERE run_id = ?",
@@ -95,7 +105,7 @@ def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: s
     )
 
 
-def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:
+def last_runs(database: StateDatabase, limit: int = 3) -> list[dict[str, str | None]]:
     """Return the runs, newest first; one that did not end and does not hold the run lock was `killed`."""
     running = _running(database)
     names = ("run_id", "command", "status", "started", "finished", "commit")
@@ -105,10 +115,10 @@ def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, st
     return [run | killed if run["status"] == RUNNING and run["run_id"] != running else run for run in runs]
 
 
-def _running(database: sqlite3.Connection) -> str | None:
+def _running(database: StateDatabase) -> str | None:
     """Return the id of the run that holds the run lock."""
     holder = current_holder(database)
-    return holder.run_id if holder is not None and holder.is_alive(time.time()) else None
+    return holder.run_id if holder is not None and holder.is_alive(clock_of(database)) else None
 
 
 def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord], list[ResultWarning]]:
@@ -140,10 +150,28 @@ def _no_run(text: str, ids: Sequence[str], found: Sequence[str]) -> UsageError:
     return UsageError(f"there is no run `{text}`", hint=f"did you mean `{near}`?" if near else Command("runs", "list"))
 
 
+def save_report(layout: Layout, run_id: str, report: Mapping[str, Any]) -> None:
+    """Write a run's report, also to the shared state if there is one; raises `StorageError`."""
+    text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+    write_atomic(layout.run_report(run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
+    if shared_state_of(layout) is not None:
+        with open_for_writing(layout) as database, transaction(database):
+            database.execute("INSERT OR REPLACE INTO run_reports VALUES (?, ?)", (run_id, json.dumps(report)))
+            kept = "SELECT run_id FROM run_reports ORDER BY run_id DESC LIMIT ?"
+            database.execute(f"DELETE FROM run_reports WHERE run_id NOT IN ({kept})", (MOST_REPORTS,))
+
+
 def read_report(layout: Layout, run_id: str) -> dict[str, Any] | None:
     """Return a run's report as written, or None if it is missing or cannot be read."""
+
+    def stored(database: StateDatabase) -> str | None:
+        row = database.execute("SELECT report FROM run_reports WHERE run_id = ?", (run_id,)).fetchone()
+        return None if row is None else str(row[0])
+
     try:
-        text = read_bytes(layout.run_report(run_id))
+        text: bytes | str | None = read_bytes(layout.run_report(run_id))
+        if text is None and shared_state_of(layout) is not None:
+            text = read_state(layout, stored)
         report = None if text is None else json.loads(text)
     except (KtxError, ValueError):
         return None
@@ -166,7 +194,7 @@ def _known(layout: Layout) -> tuple[RunRows, list[ResultWarning]]:
         return RunRows(), [ResultWarning("state_unreadable", error.message, hint=error.hint)]
 
 
-def _read_rows(database: sqlite3.Connection) -> RunRows:
+def _read_rows(database: StateDatabase) -> RunRows:
     rows = database.execute(_ALL_RUNS).fetchall()
     running = _running(database)
     usage = {row.keys[0]: row for row in usage_by(database, ("run",))}

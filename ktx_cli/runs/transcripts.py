@@ -1,13 +1,15 @@
-"""JSON Lines files for logging (whole lines, no secrets, limited size), and agent transcripts."""
+"""Files for logging (whole lines, no secrets, limited size), and agent transcripts."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -65,6 +67,89 @@ class LineFile:
         return len(line)
 
 
+LARGEST_FILE: Final = 5_000_000
+KEPT_FILES: Final = 3
+
+
+class RotatingFile:
+    """Appends to a file for this user alone. Several processes may append to one file; threads need a lock.
+
+    At `largest` bytes the file becomes `NAME.1`, `NAME.1` becomes `NAME.2`, and so on up to `kept`.
+    """
+
+    def __init__(self, path: Path, *, largest: int = LARGEST_FILE, kept: int = KEPT_FILES) -> None:
+        self.path = path
+        self._largest = largest
+        self._kept = kept
+        self._descriptor: int | None = None
+
+    def append(self, data: bytes) -> None:
+        """Append all of the data or, with an `OSError`, nothing; rotates the files first if it does not fit."""
+        while True:
+            descriptor = self.opened()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                if not self._is_current(descriptor):  # another process has rotated it
+                    continue
+                size = os.fstat(descriptor).st_size
+                if size and size + len(data) > self._largest:
+                    self._rotate()
+                    continue
+                _append_whole(descriptor, data, size)
+                return
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def opened(self) -> int:
+        """Return the descriptor of the current file, for reading and appending; raises `OSError`."""
+        if self._descriptor is not None and self._is_current(self._descriptor):
+            return self._descriptor
+        self.close()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self.path, flags, 0o600)
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the file; appending opens it again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(descriptor))
+
+    def _rotate(self) -> None:
+        for number in range(self._kept - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(rotated_name(self.path, number), rotated_name(self.path, number + 1))
+        os.replace(self.path, rotated_name(self.path, 1))
+
+
+def rotated_name(path: Path, number: int) -> Path:
+    """Return the name of the file that is as many rotations old."""
+    return path.with_name(f"{path.name}.{number}")
+
+
+def rotated_files(path: Path, kept: int = KEPT_FILES) -> list[Path]:
+    """Return the files of a `RotatingFile` that exist, oldest first."""
+    return [each for each in (*(rotated_name(path, number) for number in range(kept, 0, -1)), path) if each.is_file()]
+
+
+def _append_whole(descriptor: int, data: bytes, size: int) -> None:
+    try:
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
+
+
 def masked(value: Any) -> Any:
     """Return JSON-like data with every resolved secret masked."""
     if isinstance(value, str):
@@ -95,7 +180,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def last_line(path: Path, tail: int = 65_536) -> dict[str, Any] | None:
     """Return the last document in a file, searching its last `tail` bytes, or None if there is none."""
-    with suppress(OSError), path.open("rb") as stream:
+    with contextlib.suppress(OSError), path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
         found = (_document(line) for line in reversed(stream.read().splitlines()))
         return next((document for document in found if document is not None), None)

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ktx_cli.core import Waiting
 from ktx_cli.core.errors import BusyError
-from ktx_cli.project import lock
+from ktx_cli.project import OUTAGE_SECONDS, lock
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import open_for_writing
@@ -92,6 +94,8 @@ def test_a_killed_holder_is_recognised_at_once(layout: Layout) -> None:
 def test_waiting_gets_the_run_lock_when_the_holder_dies(layout: Layout) -> None:
     process = start_holder(layout)
     events: list[object] = []
+    with pytest.raises(BusyError) as busy, hold_run_lock(layout, run_id="mine", command="ktx scan"):
+        pass
 
     def kill_when_waiting(event: object) -> None:
         events.append(event)
@@ -99,7 +103,7 @@ def test_waiting_gets_the_run_lock_when_the_holder_dies(layout: Layout) -> None:
 
     with hold_run_lock(layout, run_id="mine", command="ktx scan", wait_seconds=20, emit=kill_when_waiting):
         pass
-    assert len(events) == 1
+    assert events == [Waiting(busy.value.message, 20)]
 
 
 def test_the_run_lock_is_free_after_the_block_also_after_an_error(layout: Layout) -> None:
@@ -116,9 +120,10 @@ def test_the_run_lock_is_free_after_the_block_also_after_an_error(layout: Layout
         ({}, False),
         ({"process_start": "0"}, False),
         ({"pid": 2**22 - 3}, False),
-        ({"host": "elsewhere", "heartbeat": time.time() + 10_000}, True),
-        ({"host": "elsewhere", "heartbeat": time.time() - lock.STALE_SECONDS - 1}, False),
-        ({"host": "elsewhere", "pid": 1, "heartbeat": time.time() + 10_000}, True),
+        ({"host": "elsewhere", "silent": -10_000}, True),
+        ({"host": "elsewhere", "silent": OUTAGE_SECONDS + lock.HEARTBEAT_SECONDS + 5}, True),
+        ({"host": "elsewhere", "silent": lock.STALE_SECONDS + 1}, False),
+        ({"host": "elsewhere", "pid": 1, "silent": -10_000}, True),
     ],
     ids=[
         "alive",
@@ -126,12 +131,16 @@ def test_the_run_lock_is_free_after_the_block_also_after_an_error(layout: Layout
         "pid-reused",
         "pid-gone",
         "other-host-alive",
+        "other-host-after-an-outage",
         "other-host-silent",
         "other-host-any-pid",
     ],
 )
-def test_who_counts_as_alive(layout: Layout, fields: dict[str, object], busy: bool) -> None:
-    plant(layout, **fields)
+def test_who_counts_as_alive(layout: Layout, fields: dict[str, Any], busy: bool) -> None:
+    """`silent`: the seconds since the last heartbeat, because the test may run long after it was collected."""
+    silent = fields.get("silent")
+    heartbeat = {} if silent is None else {"heartbeat": time.time() - silent}
+    plant(layout, **{name: value for name, value in fields.items() if name != "silent"}, **heartbeat)
     if busy:
         with pytest.raises(BusyError), hold_run_lock(layout, run_id="mine", command="c"):
             pass

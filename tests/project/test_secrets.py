@@ -366,3 +366,31 @@ def test_mask_knows_what_was_resolved(
     assert mask(text) == text
     answer(value, tmp_path, environ)
     assert mask(text) == shown
+
+
+@pytest.mark.parametrize("reference", ["file:.ktx/secrets/password", "file:../password", "file:password"])
+@pytest.mark.parametrize("kind", ["worker", "snapshots"])
+def test_a_copy_of_a_project_has_the_secrets_of_the_project(reference: str, kind: str, tmp_path: Path) -> None:
+    """As they are now: it has none of its own."""
+    own = tmp_path / "clone"
+    copy = own / ".ktx" / kind / "0a1b"
+    copy.mkdir(parents=True)
+    (own / "ktx.yaml").touch()
+    path = own / reference.removeprefix("file:")
+    path.parent.mkdir(exist_ok=True)
+    for value in ("first", "changed"):
+        path.write_text(value)
+        assert answer(reference, copy) == value
+    path.unlink()
+    (copy / ".ktx/secrets").mkdir(parents=True)
+    for folder in (copy / ".ktx/secrets", copy.parent, copy):
+        (folder / "password").write_text("old")
+    assert "does not exist" in failure(reference, copy).message
+
+
+@pytest.mark.parametrize("folder", [".ktx/worker/shop", ".ktx/other/shop", "worker/shop"])
+def test_a_project_that_is_no_copy_has_its_own_secrets(folder: str, tmp_path: Path) -> None:
+    project = tmp_path / folder
+    project.mkdir(parents=True)
+    (project / "password").write_text("own")
+    assert answer("file:password", project) == "own"

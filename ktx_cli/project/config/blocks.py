@@ -350,6 +350,20 @@ class WorkUnits(Block):
     )
 
 
+class Workers(Block):
+    """The workers of a queue in the shared state; `ktx worker` starts one."""
+
+    coordinator: bool = setting(
+        True, "Whether the run itself works on units too, so that it also ends if no `ktx worker` is running."
+    )
+    heartbeat_seconds: float = setting(
+        5.0,
+        "How often a worker shows that it is alive, in seconds. Another worker takes over its units after four missed "
+        "heartbeats.",
+        gt=0,
+    )
+
+
 class Retry(Block):
     """How failed model requests are retried."""
 
@@ -396,6 +410,12 @@ class Ingest(Block):
     )
     embeddings: Embeddings = setting(Embeddings, "Vectors for semantic search.")
     work_units: WorkUnits = setting(WorkUnits, "A run's work units.", alias="workUnits")
+    executor: Literal["local", "postgres"] = setting(
+        "local",
+        "Where work units run. `local`: in the process of the run. `postgres`: on all hosts that run `ktx worker`, "
+        "through a queue in the database of `storage.postgres`.",
+    )
+    workers: Workers = setting(Workers, "The workers, for the executor `postgres`.")
     rate_limit: RateLimit = setting(RateLimit, "Pacing.", alias="rateLimit")
     profile: Profile = setting(
         False, "Report how long each part of a run took. `json`: report it as JSON.", status="later"
@@ -421,6 +441,10 @@ CodeLists = Literal["declared", "all"]
 
 Views = Literal["never", "local", "always"]
 """The views whose rows a scan may read: none, those in files on this machine, or also those on servers."""
+
+
+ProfiledTables = Literal["all", "used"]
+"""The tables whose rows a scan reads: all, or those that queries and the semantic layer use."""
 
 
 class Enrichment(Block):
@@ -503,6 +527,14 @@ class ScanBudget(Block):
     megabytes: int = setting(
         64, "Maximum amount of data to read from one table, in megabytes. Wider tables get smaller samples.", gt=0
     )
+    gigabytes: float | None = setting(
+        None,
+        "Maximum amount of data that the statements of one scan make the database read, in gigabytes: as the database "
+        "reports it before it runs them, or else estimated from the rows and columns that they read. A statement that "
+        "would exceed the limit is not sent. What is not reached is profiled first in the next scan.",
+        example=50,
+        gt=0,
+    )
 
 
 class Scan(Block):
@@ -525,6 +557,11 @@ class Scan(Block):
         "The views and foreign tables from which a scan reads rows, which runs their owners' code. `never`: "
         "none. `local`: those in SQLite, DuckDB and files. `always`: also those on servers. Their structure is "
         "always read.",
+    )
+    profile: ProfiledTables = setting(
+        "all",
+        "The tables whose rows a scan reads. `used`: those that the query history or a file of the semantic layer "
+        "uses, or that the connection lists in `enabled_tables`; of the others, only the structure is read.",
     )
     enrichment: Enrichment = setting(Enrichment, "Descriptions.")
     relationships: Relationships = setting(Relationships, "Inferred joins.")

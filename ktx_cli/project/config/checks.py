@@ -13,7 +13,7 @@ from ktx_cli.core import Command, Hint, Severity, Suggestion, did_you_mean, one_
 from ktx_cli.project.config.base import Block, Issue, Keys, Setting, is_literal_secret, key_text, named, settings_of
 from ktx_cli.project.config.blocks import REQUIRED_SETTINGS, ROLES, missing_settings
 from ktx_cli.project.config.connections import find_model, is_foreign
-from ktx_cli.project.config.model import KtxConfig
+from ktx_cli.project.config.model import SHARED_STORAGE, KtxConfig
 from ktx_cli.project.secrets import has_password, redact_url, variable_named
 
 
@@ -62,6 +62,7 @@ def _role_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
 def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
     """Warn about settings that contradict each other but may still be intended."""
     yield from _backend_warnings(config)
+    yield from _storage_warnings(config)
     for position, connection in enumerate(config.setup.database_connection_ids):
         keys = ("setup", "database_connection_ids", str(position))
         if connection not in config.connections:
@@ -91,6 +92,22 @@ def _backend_warnings(config: KtxConfig) -> Iterator[Issue]:
         yield _incomplete(
             "configured", ("llm", "models", "default"), Command("config", "set", "llm.models.default", "MODEL")
         )
+
+
+def _storage_warnings(config: KtxConfig) -> Iterator[Issue]:
+    """Warn if the state, the index or the queue should be in Postgres, but no database is named for it."""
+    storage = config.storage
+    for name in ("state", "search") if storage.postgres is None else ():
+        if getattr(storage, name) not in SHARED_STORAGE:
+            continue
+        message = f"storage.{name} is `{getattr(storage, name)}`, but storage.postgres is not set, so ktx uses a file"
+        command = Command("config", "set", "storage.postgres", "{url: env:KTX_STATE_URL, schema: ktx_NAME}")
+        yield _warning("incomplete", ("storage", name), message, Hint("name the database and a schema: {}", command))
+    is_shared = storage.state in SHARED_STORAGE and storage.postgres is not None
+    if config.ingest.executor in SHARED_STORAGE and not is_shared:
+        message = "ingest.executor is `postgres`, but the state is a file, so no context source can be ingested"
+        hint = "set storage.state: postgres and storage.postgres, or ingest.executor: local"
+        yield _warning("incomplete", ("ingest", "executor"), message, hint)
 
 
 def literal_secrets(config: KtxConfig) -> Iterator[Issue]:

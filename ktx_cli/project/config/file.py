@@ -18,6 +18,7 @@ from ktx_cli.project.config.connections import DisabledConnection, is_foreign
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.files import read_bytes, remove_leftovers_of, write_atomic
 from ktx_cli.project.layout import Layout
+from ktx_cli.telemetry import know
 
 WITHOUT_EFFECT: Final = ("unknown_key", "no_effect", "not_yet")
 """Codes of warnings about content that ktx ignores. Only commands about the file report them."""
@@ -97,6 +98,7 @@ def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
         issues += found
     if any(issue.severity == "error" and not _is_of_one_connection(issue) for issue in issues):
         raise _config_error(path, placed(issues, text))
+    know("ktx.connection", config.connections)
     return LoadedConfig(path, config, placed([*issues, *rule_warnings(config), *literal_secrets(config)], text), raw)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from math import isfinite
-from typing import Annotated, Any, Literal
+from collections.abc import Collection
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, PrivateAttr, WithJsonSchema
 
 from ktx_cli.core import UsageError, did_you_mean, listing
-from ktx_cli.project.config.base import Block, setting, wrong
+from ktx_cli.project.config.base import REQUIRED, Block, setting, wrong
 from ktx_cli.project.config.blocks import Ingest, Llm, Scan, Semantic
 from ktx_cli.project.config.connections import (
     ID_PATTERN,
@@ -21,6 +21,7 @@ from ktx_cli.project.config.connections import (
     example_connection,
     parse_connection,
 )
+from ktx_cli.project.config.serving import Attribute, Serving
 
 
 def _mount_name(name: str) -> str:
@@ -34,23 +35,12 @@ MountName = Annotated[str, AfterValidator(_mount_name)]
 """The name of a mounted project. It prefixes the ids of its connections and the keys of its pages."""
 
 
-def _attribute(value: Any) -> Any:
-    if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
-        return value
-    raise wrong("must be a text, a number or a boolean", of_value=True)
-
-
-Attribute = Annotated[
-    str | int | float | bool, PlainValidator(_attribute), WithJsonSchema({"type": ["string", "number", "boolean"]})
-]
-
-
 class Mcp(Block):
     """The MCP server for agents."""
 
     user_attributes: dict[str, Attribute] = setting(
         {},
-        "Attributes of the caller, used by row policies, for every question from an agent. A server started "
+        "Attributes of the caller, used by row policies and masks, for every question from an agent. A server started "
         "with `--user-attribute` uses its own values for the attributes it sets.",
         example={"region": "EU"},
     )
@@ -77,18 +67,45 @@ class GitStorage(Block):
     auto_commit: Any = setting(None, "Only older versions use this setting; a run now always commits.", status="dead")
 
 
+SHARED_STORAGE: Final = frozenset({"postgres", "postgres-hybrid"})
+"""The values of `storage.state` and `storage.search` that stand for the database of `storage.postgres`."""
+
+
+class PostgresStorage(Block):
+    """The Postgres database that several hosts share. Sessions must be pinned: pool them by session, not statement."""
+
+    url: str = setting(
+        REQUIRED,
+        "URL of the database, whose user may create a schema or owns one. It must come from this machine: `env:NAME`, "
+        "`keyring:NAME`, or a `file:` that is not part of the project.",
+        secret=True,
+        example="env:KTX_STATE_URL",
+        min_length=1,
+    )
+    schema_name: str = setting(
+        REQUIRED,
+        "The schema for this project alone. ktx creates it if it does not exist.",
+        alias="schema",
+        example="ktx_sales",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,56}$",
+    )
+
+
 class Storage(Block):
     """Where ktx stores its state."""
 
     state: Literal["sqlite", "postgres"] = setting(
         "sqlite",
-        "Only other versions of ktx use this setting. The state is always a SQLite file under `.ktx/`.",
-        status="dead",
+        "Where runs, locks, usage, journals and stored results are. `sqlite`: in a file under `.ktx/`. `postgres`: in "
+        "the database of `storage.postgres`, which several hosts share.",
     )
-    search: Literal["sqlite-fts5", "postgres-hybrid"] = setting(
+    search: Literal["sqlite-fts5", "postgres", "postgres-hybrid"] = setting(
         "sqlite-fts5",
-        "Only other versions of ktx use this setting. The search index is always a SQLite file under `.ktx/`.",
-        status="dead",
+        "Where the search index is. `sqlite-fts5`: in a file under `.ktx/`. `postgres`: in the database of "
+        "`storage.postgres`. `postgres-hybrid` is another name for `postgres`.",
+    )
+    postgres: PostgresStorage | None = setting(
+        None, "The shared database, for `storage.state: postgres` and `storage.search: postgres`."
     )
     git: GitStorage = setting(GitStorage, "How runs commit.")
 
@@ -130,9 +147,31 @@ class KtxConfig(Block):
         Semantic, "The semantic layer files, how dates are truncated, and which definitions answers may use."
     )
     mcp: Mcp = setting(Mcp, "The MCP server for agents.")
+    serving: Serving = setting(Serving, "Who may ask the MCP server.")
     storage: Storage = setting(Storage, "Where ktx stores its state.")
     agent: Agent = setting(Agent, "Only other versions use these settings.", status="dead")
     memory: Any = setting(None, "Documented by other versions, but never used.", status="dead")
+
+    _configured: frozenset[str] | None = PrivateAttr(None)
+
+    @property
+    def configured(self) -> Collection[str]:
+        """The ids of all connections in the file, even of those that `within` removes."""
+        return self.connections.keys() if self._configured is None else self._configured
+
+    def within(self, connections: Collection[str], mounts: Collection[str]) -> KtxConfig:
+        """Return these settings as if there were only these connections and mounts."""
+        part = self.model_copy(
+            update={
+                "connections": {name: each for name, each in self.connections.items() if name in connections},
+                "mounts": {name: each for name, each in self.mounts.items() if name in mounts},
+                "setup": Setup(
+                    database_connection_ids=[i for i in self.setup.database_connection_ids if i in connections]
+                ),
+            }
+        )
+        part._configured = frozenset(self.configured)
+        return part
 
     def model_post_init(self, context: Any, /) -> None:
         """Set the id of each connection."""

@@ -75,6 +75,32 @@ def _require_known_below(declared: Setting | None, keys: Sequence[str], position
         block = known[keys[depth]].block
 
 
+def parse_cli_settings(dotted: str, text: str, *, driver: str | None = None) -> dict[str, Any]:
+    """Return the values of a command-line argument by dotted path: of one setting, or of several settings of a block.
+
+    For a block, the argument is a YAML mapping; settings that it does not name are not part of the result. Raises as
+    `parse_cli_value` does.
+    """
+    settings, _ = _declared(dotted, driver)
+    given = _mapping_in(text, dotted) if all(declared.block is not None for declared in settings) else {}
+    if not given:
+        return {dotted: parse_cli_value(dotted, text, driver=driver)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        inner = value if isinstance(value, str) else yaml.flow(value)
+        found |= parse_cli_settings(f"{dotted}.{name}", inner, driver=driver)
+    return found
+
+
+def _mapping_in(text: str, dotted: str) -> dict[Any, Any]:
+    """Return the YAML mapping in a text, or an empty one for another text."""
+    try:
+        found = yaml.load(text, where=dotted)
+    except ConfigError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any:
     """Return the value of a command-line argument, converted to the setting's type.
 
@@ -90,10 +116,7 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
     problems: list[Issue] = []
     for declared in settings:
         if declared.block is not None:
-            message = f"`{dotted}` is a block of settings"
-            raise UsageError(
-                message, hint=f"set one of its settings, such as {dotted}.{next(iter(settings_of(declared.block)))}"
-            )
+            raise UsageError(f"`{dotted}` is a block of settings", hint=_block_hint(dotted, declared.block))
         adapter: TypeAdapter[Any] = TypeAdapter(declared.field.rebuild_annotation(), config={"strict": True})
         for candidate in _candidates(text, dotted, as_text=declared.field.annotation is not Any):
             try:
@@ -109,6 +132,28 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
 def _best(problems: Sequence[Issue]) -> Issue:
     """Return the error in the text, or in its YAML if the setting is not text."""
     return next((problem for problem in problems[:2] if not problem.refuses_text), problems[0])
+
+
+def hint_to_set_together(issues: Sequence[Issue], key: str, value: str) -> Hint | None:
+    """Return the command that sets a setting with those that its block requires too, if only they are missing."""
+    block, _, name = key.rpartition(".")
+    missing = [issue.keys for issue in issues if issue.missing and ".".join(issue.keys[:-1]) == block]
+    if not missing or len(missing) < len(issues):
+        return None
+    others = {keys[-1]: example_at(keys, {}) or keys[-1].upper() for keys in missing}
+    shown_value = example_at(tuple(key.split(".")), {}) if secrets.has_password(value) else value
+    return Hint("set both: {}", Command("config", "set", block, yaml.flow({name: shown_value, **others})))
+
+
+def _block_hint(dotted: str, block: type[Block]) -> Hint | str:
+    """Return how to set a block: all settings that it requires at once, or any one of them."""
+    known = settings_of(block)
+    required = {
+        key: each.field.examples[0] for key, each in known.items() if each.field.is_required() and each.field.examples
+    }
+    if required:
+        return Hint("for example: {}", Command("config", "set", dotted, yaml.flow(required)))
+    return f"set one of its settings, such as {dotted}.{next(iter(known))}"
 
 
 def _value_hint(dotted: str, problem: Issue, example: str | None) -> Hint:

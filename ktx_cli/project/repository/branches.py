@@ -24,6 +24,7 @@ from ktx_cli.project.repository.model import (
     decode,
     full_paths,
     identity_variables,
+    is_ancestor,
     read_config,
     read_head,
 )
@@ -83,7 +84,7 @@ def _parent(git: Git, tip: str | None, start: str | None) -> str | None:
     """Return the parent for the next commit on a branch: its tip, or `start` if that contains all of the tip."""
     if tip is None or start is None:
         return tip or start
-    return start if git.read("merge-base", "--is-ancestor", tip, start, ok=(0, 1)).code == 0 else tip
+    return start if is_ancestor(git, tip, start) else tip
 
 
 @dataclass(frozen=True, slots=True)

@@ -445,6 +445,11 @@ def commit_of(git: Git, ref: str) -> str | None:
     return None if found is None else found[0]
 
 
+def is_ancestor(git: Git, older: str, newer: str) -> bool:
+    """Return whether a commit is another one, or in its history; both must exist."""
+    return git.read("merge-base", "--is-ancestor", older, newer, ok=(0, 1)).code == 0
+
+
 def check_writable(layout: RepositoryLayout, ref: str | None, *, detached: bool = False) -> None:
     """Raise `GitError` with a hint if a commit must not be added now; `detached`: no branch has to be checked out."""
     if layout.is_bare:

@@ -19,7 +19,15 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository import index as locking
 from ktx_cli.project.repository.history import Blob, Conversion, TreeView
 from ktx_cli.project.repository.index import IndexLock, IndexView, edit_index, read_index, refresh_index
-from ktx_cli.project.repository.model import Recovery, TreeEntry, check_paths, commit_of, full_paths, read_config
+from ktx_cli.project.repository.model import (
+    Recovery,
+    TreeEntry,
+    check_paths,
+    commit_of,
+    full_paths,
+    is_ancestor,
+    read_config,
+)
 from ktx_cli.project.repository.working_files import (
     STAGING_PREFIX,
     NewFile,
@@ -214,7 +222,7 @@ def _is_published(git: Git, pending: PendingCommit) -> bool:
     if commit_of(git, pending.new) is None:
         return False
     tips = {tip for ref in (pending.ref, "HEAD") if (tip := commit_of(git, ref)) is not None}
-    return any(git.read("merge-base", "--is-ancestor", pending.new, tip, ok=(0, 1)).code == 0 for tip in tips)
+    return any(is_ancestor(git, pending.new, tip) for tip in tips)
 
 
 def _remove_ref_locks(layout: RepositoryLayout, pending: PendingCommit) -> list[str]:

@@ -184,6 +184,23 @@ class Repository:
         """Return the first parent of a commit, or None for the root commit."""
         return model.commit_of(self._git, f"{commit}^")
 
+    @property
+    def is_shallow(self) -> bool:
+        """Whether this clone has only a part of the history."""
+        return (self.layout.common_dir / "shallow").exists()
+
+    def is_ancestor(self, older: str, newer: str) -> bool | None:
+        """Return whether a commit is another one, or in its history.
+
+        None: this clone does not know, because it lacks one of them, or is shallow and its history ends too early.
+        """
+        found = [model.commit_of(self._git, commit) for commit in (older, newer)]
+        if found[0] is None or found[1] is None:
+            return None
+        if model.is_ancestor(self._git, found[0], found[1]):
+            return True
+        return None if self.is_shallow else False
+
     def commit_of_run(self, run_id: str) -> str | None:
         """Return a run's newest commit on the current branch, according to its message."""
         if self.head().commit is None:

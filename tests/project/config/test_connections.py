@@ -153,13 +153,15 @@ def test_defaults(path: str) -> None:
 def test_what_this_version_reads() -> None:
     used = {path for path, entry in ENTRIES.items() if entry.status == "used"}
     blocks = ("llm.", "ingest.rateLimit.")
-    rest = {path for path in used if not path.startswith(("connections.", *blocks))}
+    rest = {path for path in used if not path.startswith(("connections.", "serving.", *blocks))}
     scan = {path for path in rest if path.startswith("scan.")}
     keys = ("layout", "week_start", "fiscal_year_start", "timezone", "min_status", "open_decisions")
     semantic = {f"semantic.{key}" for key in keys}
-    ingest = {path for path in rest if path.startswith(("ingest.embeddings.", "ingest.workUnits."))}
-    others = {"setup.database_connection_ids", "storage.git.author", "mcp.user_attributes", "mounts"}
-    assert rest - scan - ingest == semantic | others
+    parts = ("ingest.embeddings.", "ingest.workUnits.", "ingest.executor", "ingest.workers.")
+    ingest = {path for path in rest if path.startswith(parts)}
+    storage = {f"storage.{key}" for key in ("state", "search", "postgres.url", "postgres.schema", "git.author")}
+    others = {"setup.database_connection_ids", "mcp.user_attributes", "mounts"}
+    assert rest - scan - ingest == semantic | storage | others
     assert {p for p, e in ENTRIES.items() if p.startswith("ingest.") and e.status != "used"} == {
         "ingest.adapters",
         "ingest.profile",
@@ -175,8 +177,6 @@ def test_what_this_version_reads() -> None:
 def test_settings_without_effect() -> None:
     dead = {path for path, entry in ENTRIES.items() if entry.status == "dead" and not path.startswith("connections.")}
     assert dead == {
-        "storage.state",
-        "storage.search",
         "storage.git.auto_commit",
         "agent.run_research.enabled",
         "agent.run_research.max_iterations",

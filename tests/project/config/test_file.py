@@ -115,7 +115,7 @@ def test_a_project_of_the_typescript_ktx_loads() -> None:
     assert loaded.config.connections["lake"].id == "lake"
     codes = {issue.code for issue in loaded.issues}
     assert codes == {"no_effect"}  # defaults that were written out are nothing a person chose
-    assert {i.setting for i in loaded.issues if i.code == "no_effect"} == {"agent", "storage.search", "storage.state"}
+    assert {i.setting for i in loaded.issues if i.code == "no_effect"} == {"agent"}
 
 
 @pytest.mark.table("text", ["", "\n", "# only a comment\n", "---\n", "{}", "connections:\n", "llm:\n  models:\n"])
@@ -213,7 +213,16 @@ def test_unknown_keys_are_kept() -> None:
 
 
 WARNINGS: list[tuple[str, dict[str, str]]] = [
-    ("storage: {state: sqlite}", {"storage.state": "no_effect"}),
+    ("storage: {state: sqlite, search: sqlite-fts5}", {}),
+    ("storage: {state: postgres}", {"storage.state": "incomplete"}),
+    ("storage: {search: postgres-hybrid}", {"storage.search": "incomplete"}),
+    ("ingest: {executor: postgres}", {"ingest.executor": "incomplete"}),
+    (
+        "storage: {search: postgres, postgres: {url: 'env:A', schema: ktx}}\ningest: {executor: postgres}",
+        {"ingest.executor": "incomplete"},
+    ),
+    ("storage: {state: postgres, postgres: {url: 'env:A', schema: ktx}}\ningest: {executor: postgres}", {}),
+    ("storage: {state: postgres, search: postgres, postgres: {url: 'env:A', schema: ktx}}", {}),
     ("memory: {auto: true}", {"memory": "no_effect"}),
     ("agent: {run_research: {enabled: true, max_iterations: 3}}", {"agent": "no_effect"}),
     ("storage: {git: {auto_commit: false}}", {"storage.git.auto_commit": "no_effect"}),
