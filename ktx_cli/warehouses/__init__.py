@@ -66,20 +66,31 @@ if TYPE_CHECKING:
         ForwardingConnector,
         Index,
         Interruptible,
+        Metered,
         ObjectProblem,
+        OverBudgetError,
         QueryResult,
         Scope,
         SemanticType,
         StoredAs,
         Table,
+        TableEvident,
         TableKind,
         TableRef,
         UniqueKey,
+        attribute,
+        bytes_read,
+        catalog_of,
         decimal_places,
         is_interruptible,
+        may_ask,
         parse_name,
+        reader_of,
         ref_order,
+        samples_itself,
         scope_from_options,
+        select,
+        table_evidence,
     )
     from ktx_cli.warehouses.registry import (
         VERIFIED_TEXTS,
@@ -95,8 +106,26 @@ if TYPE_CHECKING:
         runs_pipelines,
         warehouse_of,
     )
-    from ktx_cli.warehouses.sampling import Sample, SampleLimits, SampleMethod, exact_texts, read_sample, value_of, why
+    from ktx_cli.warehouses.sampling import (
+        Sample,
+        SampleLimits,
+        SampleMethod,
+        exact_texts,
+        read_sample,
+        reads_all_rows,
+        value_of,
+        why,
+    )
     from ktx_cli.warehouses.server import TAG, ServerConnector, is_local
+    from ktx_cli.warehouses.sketch import (
+        HASHES,
+        SKETCH_SIZE,
+        HashedKind,
+        SketchedColumn,
+        estimate_statement,
+        hashed_kind,
+        sketch_statement,
+    )
     from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp, PeriodLength, TimeKind
     from ktx_cli.warehouses.worker.wire import row_memory, row_size
 

@@ -119,7 +119,12 @@ class BaseConnector:
     def __init__(self, spec: port.ConnectionSpec, place: str) -> None:
         self.id = spec.id
         self.place = place
+        self._settings_digest = spec.settings_digest
         self._query_timeout_ms: int | None = spec.options.get("query_timeout_ms")
+
+    def reader(self) -> str:
+        """See `Identified`: the digest of the settings."""
+        return self._settings_digest
 
     @property
     def statement_seconds(self) -> float:
@@ -155,7 +160,8 @@ class BaseConnector:
     def unstopped(self) -> SourceError:
         """Return the error for a statement that the server did not stop at its time limit."""
         return self.failure(
-            f"the server did not stop the statement after {STATEMENT_SECONDS:g} seconds, so ktx closed its session",
+            f"the server did not stop the statement after {self.statement_seconds:g} seconds, "
+            "so ktx closed its session",
             hint="narrow the statement with a WHERE clause or a LIMIT; the server may continue to run it for a while",
             code="timeout",
         )

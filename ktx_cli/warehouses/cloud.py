@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
@@ -14,10 +14,15 @@ from ktx_cli.project import redact
 from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.base import TableDraft, fill, leading_keyword, read_only_error
 from ktx_cli.warehouses.dialect import dialect_named
+from ktx_cli.warehouses.interruption import RunningStatements
 from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.server import MAX_CONNECTIONS, PartReader, Reader, ServerAddress, ServerConnector
 
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
+_UNITED = 25
+"""The number of tables that one statement is about, if each needs a query of its own."""
+MOST_FAILURES = 8
+"""The number of failures in a row after which no more of these statements are sent; halving takes five."""
 
 
 class ClientError(Exception):
@@ -69,6 +74,7 @@ class CloudConnector(ServerConnector):
         self.spec = spec
         self.options = spec.options
         self._closed = False
+        self._under_way = RunningStatements()
         self._pool = self._make_pool(int(self.options.get("maxConnections") or self.sessions))
         try:
             with self._rows():
@@ -105,9 +111,29 @@ class CloudConnector(ServerConnector):
     def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: port.Scope) -> Catalog:
         """Return a reader for the catalog."""
 
+    def _session_facts(self, read: Reader) -> Sequence[Any]:
+        identity = self._identity(read)
+        return identity.user, identity.database, identity.facts
+
+    def _changes(self, read: Reader, parts: PartReader, tables: Sequence[port.Table]) -> Rows:
+        """Return schema, table and a text that changes with the table's rows, or None for an unknown one.
+
+        Empty for a warehouse that does not know.
+        """
+        return []
+
+    def table_evidence(self, tables: Sequence[port.Table]) -> Mapping[port.TableRef, str]:
+        """See `TableEvident` and the warehouse's `_changes`."""
+        with self._rows() as read:
+            rows = self._changes(read, PartReader(read, ClientError), tables)
+        return {port.TableRef(schema, name): str(text) for schema, name, text in rows if text is not None}
+
     @abstractmethod
     def _rights(self, read: Reader, identity: Identity, found: Sequence[port.TableRef]) -> Rights:
         """Return the user's permissions on the listed tables."""
+
+    def _unasked(self) -> tuple[type[Exception], ...]:
+        return self._client_errors()
 
     def _text(self, error: Exception) -> str:
         """Return the text of a client library's error."""
@@ -301,6 +327,32 @@ def identifier(dialect: str, *names: str) -> str:
 def texts(dialect: str, values: Iterable[str]) -> str:
     """Return string literals in the dialect, joined by commas."""
     return ", ".join(exp.Literal.string(value).sql(dialect) for value in values)
+
+
+def schemas_of(tables: Iterable[port.Table]) -> list[str]:
+    """Return the schemas of tables, sorted."""
+    return sorted({table.ref.schema for table in tables if table.ref.schema is not None})
+
+
+def read_of_each(read: Reader, select: Callable[[port.TableRef], str], refs: Sequence[port.TableRef]) -> Rows:
+    """Return the rows of a query about each table, of which many are sent as one statement.
+
+    A statement that fails is sent again in halves, so that a table for which it fails has no rows, and the others do.
+    After many failures in a row, the rest has none either: the warehouse may not answer at all.
+    """
+    rows: Rows = []
+    waiting = [refs[start : start + _UNITED] for start in range(0, len(refs), _UNITED)][::-1]
+    failures = 0
+    while waiting and failures < MOST_FAILURES:
+        batch = waiting.pop()
+        try:
+            rows += read("\nUNION ALL ".join(map(select, batch)))
+            failures = 0
+        except ClientError:
+            failures += 1
+            middle = len(batch) // 2
+            waiting += [batch[middle:], batch[:middle]] if middle else []
+    return rows
 
 
 def _drop_empty(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectProblem]:

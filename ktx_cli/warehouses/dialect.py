@@ -382,6 +382,28 @@ class Dialect(StoredValues):
     text_cast: str = "{}"
     """The SQL that converts a value to text, with a place {}."""
 
+    text_hash: str = ""
+    """The SQL for a hash of the text {}: its MD5 as lower-case hexadecimal digits, or a number with `numeric_hashes`.
+
+    Empty if the database cannot hash. A value must have the same hash in all tables. Hashes are stored: if they differ
+    between versions of the database, the version has to be a part of the SQL.
+    """
+
+    numeric_hashes: bool = False
+    """Whether a hash is a whole number from 0 to 2^60 - 1, for databases that compute one much faster than an MD5."""
+
+    def hashed(self, value: str) -> str:
+        """Return the SQL for the hash of a text."""
+        return self.text_hash.format(value)
+
+    distinct_estimate: str = ""
+    """The aggregate that estimates the number of distinct values of {}, by HyperLogLog or a similar sketch; empty if
+    there is none.
+    """
+
+    distinct_error: float = 0.025
+    """The standard error of `distinct_estimate`, as a share of the number."""
+
     def as_text(self, value: str) -> str:
         """Return the SQL that converts a value that is neither text nor a number to text."""
         return self.text_cast.format(value)

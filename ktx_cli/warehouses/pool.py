@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from ktx_cli.core import Recent, SourceError, monotonic
-from ktx_cli.project import KtxConfig, connection_of
+from ktx_cli.project import KtxConfig, connection_of, origin_of
 from ktx_cli.warehouses.port import Connector, ForwardingConnector, QueryResult, Scope, TableRef, is_interruptible
 from ktx_cli.warehouses.registry import open_connection
 
@@ -195,7 +195,7 @@ def _proof(project_dir: Path, path: object) -> object:
     """Return the identity of a database file, or None if there is no file."""
     if not isinstance(path, str):
         return None
-    place = project_dir / Path(path).expanduser()
+    place = origin_of(project_dir) / Path(path).expanduser()
     if not place.is_file():
         return None
     found = place.stat()

@@ -10,7 +10,16 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
-from ktx_cli.core import ConfigError, Diagnostic, Location, NotSupportedError, Severity, did_you_mean
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    Diagnostic,
+    Location,
+    NotSupportedError,
+    Severity,
+    SourceError,
+    did_you_mean,
+)
 
 
 class SemanticType(StrEnum):
@@ -282,6 +291,82 @@ class Evident(Protocol):
 
 
 @runtime_checkable
+class TableEvident(Protocol):
+    """A connector that can tell which tables have changed since an earlier scan, with one statement for all of them.
+
+    Unlike `Evident`, it may be about to learn of a change: counters that a server writes later than the rows make a
+    table look unchanged in one scan, but not in the next. Each connector says what can be missed, and leaves out the
+    tables for which it could be more than that.
+    """
+
+    def table_evidence(self, tables: Sequence[Table]) -> Mapping[TableRef, str]:
+        """Return table -> a string that changes when its rows or structure may have changed; leave out the unknown."""
+        ...
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """A connector that knows who reads, because another user or role may see other rows of the same tables."""
+
+    def reader(self) -> str:
+        """Return a string that differs for another user, role or database, and for other settings; no secrets."""
+        ...
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A connector that knows how many bytes a statement reads."""
+
+    def bytes_read(self, sql: str) -> int | None:
+        """Return the bytes that a statement reads, without running it, or None if that is unknown."""
+        ...
+
+
+def table_evidence(connector: Connector, tables: Sequence[Table]) -> Mapping[TableRef, str]:
+    """Return the evidence of tables; empty for a connector that has none."""
+    return connector.table_evidence(tables) if isinstance(connector, TableEvident) else {}
+
+
+def reader_of(connector: Connector) -> str:
+    """Return who reads, as `Identified` says; empty for a connector that does not know."""
+    return connector.reader() if isinstance(connector, Identified) else ""
+
+
+def catalog_of(connector: Connector) -> str | None:
+    """Return the catalog (database, project) that a connection reads, or None if its names have no such part."""
+    catalog: str | None = getattr(connector, "own_catalog", None)
+    return catalog
+
+
+def bytes_read(connector: Connector, sql: str) -> int | None:
+    """Return the bytes that a statement reads, or None if that is unknown."""
+    return connector.bytes_read(sql) if isinstance(connector, Metered) else None
+
+
+class OverBudgetError(SourceError):
+    """Raised for a statement that would make the database read more than `scan.budget.gigabytes` allows."""
+
+    def __init__(self) -> None:
+        hint = Command("config", "set", "scan.budget.gigabytes", "GIGABYTES")
+        super().__init__("the limit `scan.budget.gigabytes` was reached", hint=hint, code="timeout")
+
+
+def may_ask(connector: Connector, sql: str, *, max_rows: int, is_late: bool) -> bool:
+    """Return whether a statement may be asked: there is time and budget to send it, or it is not sent at all."""
+    if not isinstance(connector, ForwardingConnector):
+        return not is_late
+    if connector.recalls(sql, max_rows=max_rows):
+        return True
+    return not is_late and connector.affords(sql, max_rows=max_rows)
+
+
+def attribute(connector: Connector, sql: str, tables: Iterable[TableRef]) -> None:
+    """Tell a connector that stores answers that the next statement `sql` contains values of other tables."""
+    if isinstance(connector, ForwardingConnector):
+        connector.attribute(sql, tables)
+
+
+@runtime_checkable
 class Interruptible(Protocol):
     """A connector whose running statement another thread can interrupt."""
 
@@ -335,6 +420,26 @@ class ForwardingConnector:
         """See `Evident`; None for a connection that cannot prove anything."""
         return self.inner.evidence() if isinstance(self.inner, Evident) else None
 
+    def table_evidence(self, tables: Sequence[Table]) -> Mapping[TableRef, str]:
+        """See `TableEvident`; empty for a connection that knows nothing."""
+        return table_evidence(self.inner, tables)
+
+    def bytes_read(self, sql: str) -> int | None:
+        """See `Metered`; None for a connection that does not know."""
+        return bytes_read(self.inner, sql)
+
+    def affords(self, sql: str, *, max_rows: int = 1000) -> bool:
+        """Return whether a statement fits into the bytes that may still be read."""
+        return not isinstance(self.inner, ForwardingConnector) or self.inner.affords(sql, max_rows=max_rows)
+
+    def attribute(self, sql: str, tables: Iterable[TableRef]) -> None:
+        """See `attribute`."""
+        attribute(self.inner, sql, tables)
+
+    def recalls(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> bool:
+        """Return whether a statement is answered without being sent."""
+        return isinstance(self.inner, ForwardingConnector) and self.inner.recalls(sql, parameters, max_rows=max_rows)
+
     @property
     def interruptible(self) -> bool:
         """Whether a statement can be interrupted from outside."""
@@ -378,6 +483,8 @@ class ConnectionSpec:
     id: str
     driver: str
     options: dict[str, Any] = field(default_factory=dict, repr=False)
+    settings_digest: str = ""
+    """Of the settings that decide what is read, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
 from ktx_cli.core import Command, ConfigError, NotSupportedError, Placeholder, did_you_mean, listing
-from ktx_cli.project import WAREHOUSES, Database, Kind, Question, connection_of, resolve_options, wrong_scheme
-from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, scope_from_options
+from ktx_cli.project import (
+    WAREHOUSES,
+    Database,
+    Kind,
+    Question,
+    connection_of,
+    origin_of,
+    resolve_options,
+    settings_of,
+    wrong_scheme,
+)
+from ktx_cli.telemetry import is_exporting, know, operation
+from ktx_cli.warehouses.port import (
+    ConnectionSpec,
+    Connector,
+    DatabaseSchema,
+    ForwardingConnector,
+    QueryResult,
+    Scope,
+    TableRef,
+    scope_from_options,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.project import KtxConfig
@@ -52,6 +73,8 @@ class Warehouse(Kind):
     dialect_object: str = ""
     package: str = ""
     requirement: str = ""
+    system: str = ""
+    """What OpenTelemetry calls the database; empty if that is the name of the driver."""
     pipelines: bool = False
     """Whether its connector is `Aggregating`: it also runs aggregation pipelines."""
     verified: Verified = "scripted"
@@ -103,7 +126,41 @@ def connect(spec: ConnectionSpec) -> Connector:
         message = f"driver `{spec.driver}` needs the package {warehouse.package}"
         raise ConfigError(message, hint=command, details={"connection": spec.id, "package": warehouse.package})
     make = cast(Callable[[ConnectionSpec], Connector], WAREHOUSES.refer(spec.driver, "connector"))
-    return make(spec)
+    connector = make(spec)
+    return MeasuredConnector(connector, spec.id, warehouse.system or spec.driver) if is_exporting() else connector
+
+
+class MeasuredConnector(ForwardingConnector):
+    """A connection whose statements are exported as telemetry: how long each took and how many rows it returned."""
+
+    def __init__(self, inner: Connector, connection: str, system: str) -> None:
+        super().__init__(inner)
+        self._attributes = {"db.system.name": system, "ktx.connection": connection}
+        for key, value in self._attributes.items():
+            know(key, [value])
+
+    def _measured(self, name: str, run: Callable[[], QueryResult]) -> QueryResult:
+        with operation(
+            name, kind="client", metric="db.client.operation.duration", attributes=self._attributes
+        ) as current:
+            result = run()
+            current.set("db.response.returned_rows", len(result.rows))
+            return result
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """See `Connector`."""
+        return self._measured("query", lambda: self.inner.query(sql, parameters, max_rows=max_rows))
+
+    def aggregate(self, ref: TableRef, pipeline: Sequence[Mapping[str, Any]], *, max_rows: int = 1000) -> QueryResult:
+        """See `Aggregating`."""
+        return self._measured(
+            "aggregate", lambda: super(MeasuredConnector, self).aggregate(ref, pipeline, max_rows=max_rows)
+        )
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """See `Connector`."""
+        with operation("introspect", kind="client", attributes=self._attributes):
+            return self.inner.introspect(scope)
 
 
 def warehouse_of(driver: str) -> Warehouse | None:
@@ -181,5 +238,18 @@ def open_database(
     For callers with the settings of one connection and not those of the project.
     """
     options = resolve_options(entry, project_dir=project_dir, environ=environ)
-    options["project_dir"] = str(project_dir)
-    return connect(ConnectionSpec(connection, entry.driver, options)), scope_from_options(options)
+    digest = _settings_digest(entry, options)
+    options["project_dir"] = str(origin_of(project_dir))  # also in a copy of the project
+    return connect(ConnectionSpec(connection, entry.driver, options, digest)), scope_from_options(options)
+
+
+_SAME_ROWS: Final = frozenset({"schema", "schemas", "maxConnections"})
+"""Settings of single drivers that do not decide which rows of a table are read."""
+
+
+def _settings_digest(entry: Database, options: Mapping[str, Any]) -> str:
+    """Return a digest of the settings that decide what is read: without secrets, limits and the choice of tables."""
+    any_driver = settings_of(Database)
+    own = {key for key, declared in settings_of(type(entry)).items() if not declared.secret and key not in any_driver}
+    read = sorted((key, repr(options[key])) for key in own - _SAME_ROWS if key in options)
+    return hashlib.sha256(repr((entry.driver, read)).encode("utf-8", "surrogatepass")).hexdigest()

@@ -20,11 +20,13 @@ from ktx_cli.warehouses.dialect import dialect_named, quote, table_path, value_l
 from ktx_cli.warehouses.port import (
     Column,
     Connector,
+    OverBudgetError,
     QueryResult,
     SemanticType,
     Table,
     TableKind,
     TableRef,
+    may_ask,
     samples_itself,
 )
 
@@ -44,6 +46,11 @@ _TEXT: Final = re.compile(
 _SHORT_TEXT: Final = re.compile(
     r"(?:n?varchar2?|character varying|string|(?:n?char|character|fixedstring))\s*\(\s*(\d+)\s*\)"
 )
+_ENDING: Final = ") AS blocks)"
+_SCANNING: Final = re.compile(
+    r"\b(WHERE|(GROUP|ORDER) BY|JOIN|UNION|DISTINCT|OVER)\b|\b(count|sum|min|max|avg)\(", re.IGNORECASE
+)
+_SAMPLING: Final = re.compile(r"\b(TABLE)?SAMPLE\b|\bUSING SAMPLE\b", re.IGNORECASE)
 _FIXED: Final = re.compile(r"uuid|uniqueidentifier|enum(?:8|16)?\b.*|inet|cidr|macaddr8?|ipv4|ipv6")
 
 
@@ -63,7 +70,7 @@ class RowRange:
 
 def is_opaque(column: Column) -> bool:
     """Return whether a column's values are not comparable or not profiled: JSON, XML, geometry, bytes, arrays."""
-    spelled = _spelled(column)
+    spelled = spelled_type(column)
     if spelled.endswith("]") or spelled.startswith("_"):
         return True
     word = re.match(r'"?([a-z_0-9]*)', spelled)  # Postgres writes a `bit` of any length in quotes.
@@ -80,7 +87,7 @@ def value_of(column: Column, dialect: str, text: int) -> str:
 
     What Python cannot represent (an infinite date, one before the year 1, 24:00) is read as NULL.
     """
-    syntax, spelled = dialect_named(dialect), _spelled(column)
+    syntax, spelled = dialect_named(dialect), spelled_type(column)
     name = syntax.quote(column.name)
     if column.type is not SemanticType.STRING:
         return syntax.readable(name, spelled)
@@ -148,11 +155,26 @@ def stretches(
         where = f"{number} BETWEEN {start} AND {last} ORDER BY {number} LIMIT {rows}"
         parts.append(f"SELECT n FROM (SELECT {number} AS n FROM {path} WHERE {where}) AS b{block}")
     # The columns are listed once; repeated per block, the statement would take longer to parse than to run.
-    chosen = f"SELECT n FROM ({' UNION ALL '.join(parts)}) AS blocks"
-    return select_rows(table, columns, dialect, text, f" WHERE {number} IN ({chosen}) ORDER BY {number}")
+    chosen = f"SELECT n FROM ({' UNION ALL '.join(parts)}{_ENDING}"
+    return select_rows(table, columns, dialect, text, f" WHERE {number} IN ({chosen} ORDER BY {number}")
 
 
-def _spelled(column: Column) -> str:
+def reads_all_rows(sql: str, dialect: str, max_rows: int) -> bool:
+    """Return whether a statement reads all rows of its tables, and not only those that it returns, as samples do.
+
+    An engine that decides row by row what is in a sample reads all of them, too.
+    """
+    if max_rows <= 1:  # Aggregates of the whole table.
+        return True
+    if _ENDING in sql:
+        return False
+    if _SAMPLING.search(sql) is not None and dialect_named(dialect).samples_single_rows:
+        return True
+    return _SCANNING.search(sql) is not None
+
+
+def spelled_type(column: Column) -> str:
+    """Return a column's type in lower case, without wrappers such as `Nullable`."""
     spelled = column.native_type.strip().lower()
     while found := _WRAPPED.fullmatch(spelled):
         spelled = found[1].strip()
@@ -397,7 +419,10 @@ class _Reading:
         return columns
 
     def _ask(self, statement: str, rows: int) -> QueryResult:
-        if self.limits.deadline is not None and monotonic() >= self.limits.deadline:
+        is_late = self.limits.deadline is not None and monotonic() >= self.limits.deadline
+        if not may_ask(self.connector, statement, max_rows=rows, is_late=is_late):
+            if not is_late:
+                raise OverBudgetError
             message = "the time limit for samples was reached"
             raise SourceError(message, hint=Command("config", "set", "scan.budget.seconds", "SECONDS"), code="timeout")
         self.statements += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import socket
 import threading
@@ -18,6 +19,7 @@ from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError, l
 from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import require_known, require_reading
+from ktx_cli.warehouses.interruption import RunningStatements
 from ktx_cli.warehouses.pool import Pool, PoolBusyError
 from ktx_cli.warehouses.port import ConnectionTest, ObjectProblem
 
@@ -74,6 +76,10 @@ class ServerConnector(base.BaseConnector, ABC):
     """The allowed query parameters of the URL, with their values (any if empty)."""
     reading: ClassVar[frozenset[str]]
     """The words that a read-only statement can begin with."""
+    session_facts: ClassVar[tuple[str, ...]] = ()
+    """The SELECTs of the user and database of a session, and of its roles, which an older server may not know."""
+    interruptible: bool = True
+    """Whether another thread can cancel a statement of `query` in the database."""
 
     def __init__(self, spec: ConnectionSpec) -> None:
         self.address = server_address(spec, self.default_port)
@@ -82,6 +88,7 @@ class ServerConnector(base.BaseConnector, ABC):
         self.spec = spec
         self.options = spec.options
         self._closed = False
+        self._under_way = RunningStatements()
         self._pool = self._make_pool(_session_limit(spec))
         try:
             with self._rows():
@@ -90,11 +97,27 @@ class ServerConnector(base.BaseConnector, ABC):
             self.close()
             raise
 
+    @property
+    def own_catalog(self) -> str | None:
+        """See `catalog_of`."""
+        return self.address.database or None
+
     def test(self, scope: Scope) -> ConnectionTest:
         """Make one round trip, and return the version, user and privileges."""
         with self._rows() as read:
             latency = base.milliseconds(lambda: read("SELECT 1"))
             return self._test(read, scope, latency)
+
+    def reader(self) -> str:
+        """See `Identified`: the settings, the address with the user, and the facts of a session."""
+        with self._rows() as read:
+            facts = self._session_facts(read)
+        text = repr((super().reader(), str(self.address), self.address.user, facts))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _session_facts(self, read: Reader) -> Sequence[Any]:
+        parts = PartReader(read, self._driver_error())
+        return [read(sql) if not place else parts("roles", sql) for place, sql in enumerate(self.session_facts)]
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
         """Read the structure of all relations in scope with a handful of catalog queries."""
@@ -118,6 +141,34 @@ class ServerConnector(base.BaseConnector, ABC):
             if not began or error.code != "connection" or not self._comes_back(pool):
                 raise
             raise self.ended(error) from error
+
+    def interrupt(self) -> None:
+        """See `Interruptible`: asks the database to cancel the running statements of `query`."""
+        if self.interruptible:
+            self._under_way.cancel_all((self._driver_error(), *self._unasked(), SourceError, OSError))
+
+    @contextmanager
+    def _cancellable(self, cancel: Callable[[], bool], session: Any = None) -> Iterator[None]:
+        """Let `interrupt` cancel the statement in the block, which then fails as a timeout.
+
+        `cancel`: see `RunningStatement`. `session`: is closed if its statement was cancelled, because a late request
+        to cancel would end its next one.
+        """
+        statement = None
+        try:
+            with self._under_way.under_way(cancel) as statement:
+                yield
+        except Exception as error:
+            if statement is not None and statement.was_cancelled:
+                raise self.timeout(of_the_user=True) from error
+            raise
+        finally:
+            if statement is not None and statement.was_cancelled and session is not None:
+                self._end(session)
+
+    def _unasked(self) -> tuple[type[Exception], ...]:
+        """Return other errors of a request to cancel."""
+        return ()
 
     def close(self) -> None:
         """Close all sessions; calling it twice is harmless."""
@@ -170,7 +221,7 @@ class ServerConnector(base.BaseConnector, ABC):
         if number is None:
             yield
             return
-        with cut_after(number, base.STATEMENT_SECONDS + base.STOP_SECONDS) as expired:
+        with cut_after(number, self.statement_seconds + base.STOP_SECONDS) as expired:
             try:
                 yield
             except (self._driver_error(), OSError):
@@ -317,6 +368,13 @@ class PartReader:
         except self._error as error:
             self.problems.append(ObjectProblem(None, what, base.reason(error)))
             return []
+
+    def changes(self, read: Callable[[Reader], dict[TableRef, str]]) -> dict[TableRef, str]:
+        """Return the evidence of tables, or none if the role may not read it: all tables then count as changed."""
+        try:
+            return read(self._read)
+        except self._error:
+            return {}
 
 
 def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:

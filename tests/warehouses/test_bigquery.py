@@ -6,6 +6,7 @@ import datetime
 import json
 import re
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -14,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.bigquery.connector import MAX_BYTES_BILLED, BigQueryConnector
 from ktx_cli.warehouses.bigquery.dialect import DIALECT
-from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
+from ktx_cli.warehouses.pool import ended_at
+from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef, bytes_read
 
 pytestmark = pytest.mark.client("google.cloud.bigquery")
 
@@ -40,6 +43,7 @@ class Server(ThreadingHTTPServer):
         self.kind: str | None = "SELECT"
         self.permissions = ["bigquery.tables.getData"]
         self.paths: list[str] = []
+        self.cancelled: list[str] = []
 
     def answer(self, pattern: str, columns: list[str], *rows: list[Any]) -> None:
         self.answers.insert(0, (pattern, (columns, list(rows))))
@@ -59,11 +63,17 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         path = self.path.partition("?")[0]
         if path.endswith(":testIamPermissions"):
             self.server.paths.append(path)
             self._send(200, {"permissions": self.server.permissions})
+            return
+        if path.endswith("/cancel"):
+            number = path.split("/")[-2]
+            self.server.cancelled.append(number)
+            reference = {"projectId": "p", "jobId": number, "location": "EU"}
+            self._send(200, {"job": {"jobReference": reference, "configuration": {"query": {"query": ""}}}})
             return
         config = body["configuration"]
         self.server.jobs.append(config)
@@ -71,8 +81,10 @@ class Handler(BaseHTTPRequestHandler):
         if len(given) == 3:
             self._fail(*given)
             return
-        done = {"state": "DONE"}
-        statistics = {"query": {"statementType": self.server.kind}} if self.server.kind else {"query": {}}
+        endless = "FROM endless" in config["query"]["query"] and not config.get("dryRun")
+        done = {"state": "RUNNING" if endless else "DONE"}
+        facts = {"totalBytesProcessed": "4096"} | ({"statementType": self.server.kind} if self.server.kind else {})
+        statistics = {"query": facts}
         number = f"job-{len(self.server.jobs)}"
         reference = {"projectId": "p", "jobId": number, "location": "EU"}
         self._send(200, {"jobReference": reference, "configuration": config, "status": done, "statistics": statistics})
@@ -90,14 +102,23 @@ class Handler(BaseHTTPRequestHandler):
             ]
             self._send(200, {"datasets": listed})
             return
+        body: dict[str, Any]
         number = int(path.rpartition("-")[2])
         sql = self.server.jobs[number - 1]["query"]["query"]
+        if "FROM endless" in sql:
+            time.sleep(0.01)
+            reference = {"projectId": "p", "jobId": f"job-{number}", "location": "EU"}
+            body = {"jobReference": reference, "jobComplete": False, "configuration": self.server.jobs[number - 1]}
+            stopped = {"reason": "stopped", "message": "Job execution was cancelled: User requested cancellation"}
+            ended = {"state": "DONE", "errorResult": stopped, "errors": [stopped]}
+            self._send(200, {**body, "status": ended if self.server.cancelled else {"state": "RUNNING"}})
+            return
         columns, rows = self.server.find(sql)
         limit = re.search(r"maxResults=(\d+)", query)
         fields = [dict(zip(("name", "type"), column.split(" "), strict=True)) for column in columns]
         shown = rows if limit is None else rows[: int(limit[1])]
         reference = {"projectId": "p", "jobId": f"job-{number}", "location": "EU"}
-        body: dict[str, Any] = {"jobReference": reference, "jobComplete": True, "totalRows": str(len(rows))}
+        body = {"jobReference": reference, "jobComplete": True, "totalRows": str(len(rows))}
         body["schema"] = {"fields": fields}
         if shown or not rows:
             body["rows"] = [{"f": [{"v": value} for value in row]} for row in shown]
@@ -165,6 +186,20 @@ def test_a_query_is_first_tried_dry_and_has_limits(server: Server, opened: Open)
     assert "dryRun" not in real or real["dryRun"] is False
     assert real["query"]["maximumBytesBilled"] == str(MAX_BYTES_BILLED)
     assert (real["jobTimeoutMs"], real["labels"]) == ("30000", {"application": "ktx"})
+
+
+def test_a_statement_whose_bytes_are_known_is_not_tried_again(server: Server, opened: Open) -> None:
+    connector = opened()
+    server.answer("FROM orders", ["id INTEGER"], ["1"])
+    for times in (1, 2):
+        assert bytes_read(connector, "SELECT id FROM orders") == 4096
+        assert bytes_read(connector, "SELECT id FROM orders") == 4096
+        assert connector.query("SELECT id FROM orders").rows == ((1,),)
+        assert [bool(job.get("dryRun")) for job in server.jobs] == [True, False] * times
+    server.kind = "DELETE"
+    bytes_read(connector, "SELECT 2")
+    with pytest.raises(SourceError, match="`DELETE` statements"):
+        connector.query("SELECT 2")
 
 
 def test_limits_of_the_configuration(server: Server, opened: Open) -> None:
@@ -393,3 +428,11 @@ def test_settings_that_do_not_do(options: dict[str, Any], hint: str) -> None:
         BigQueryConnector(ConnectionSpec("x", "bigquery", options))
     assert caught.value.hint == hint
     assert_secret(caught.value)
+
+
+def test_an_interrupted_statement_is_cancelled_in_the_warehouse(server: Server, opened: Open) -> None:
+    connector = opened()
+    with pytest.raises(SourceError) as caught, ended_at(connector, monotonic() + 0.05):
+        connector.query("SELECT id FROM endless")
+    assert caught.value.code == "timeout"
+    assert server.cancelled == [f"job-{len(server.jobs)}"]

@@ -7,7 +7,7 @@ import re
 import ssl
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,13 +16,27 @@ from urllib.parse import parse_qsl, urlsplit
 import clickhouse_connect
 import pytest
 import trustme
+from sqlglot import exp
 
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.clickhouse import connector as clickhouse
 from ktx_cli.warehouses.clickhouse.connector import plain_columns
-from ktx_cli.warehouses.port import ConnectionSpec, Connector, Index, Scope, TableKind
+from ktx_cli.warehouses.clickhouse.dialect import DIALECT
+from ktx_cli.warehouses.pool import ended_at
+from ktx_cli.warehouses.port import (
+    ConnectionSpec,
+    Connector,
+    Index,
+    Scope,
+    StoredAs,
+    TableEvident,
+    TableKind,
+    reader_of,
+)
 from ktx_cli.warehouses.registry import connect
+from tests.warehouses.test_dialect_stored_values import GOOD, TEXTS
 
 Open = Callable[..., Connector]
 CANARY = "c4n4ry-hunter2"
@@ -58,6 +72,9 @@ class ChServer(ThreadingHTTPServer):
         self.turn = threading.Lock()
         self.statements: list[str] = []
         self.settings: dict[str, str] = {}
+        self.killed = threading.Event()
+        self.numbers: list[str] = []
+        """The id of the statement that runs until it is killed, and those that were killed."""
         self.answers: list[tuple[int, str]] = []
         """What the next requests are answered with, instead of by ClickHouse: a code and a message."""
 
@@ -92,6 +109,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.answers:
             code, text = self.server.answers.pop(0)
             return self._fail(f"Code: {code}. DB::Exception: {text} (version 26.9.2.1)")
+        if "FROM endless" in sql:
+            self.server.numbers.append(given["query_id"])
+            assert self.server.killed.wait(5)
+            return self._fail("Code: 394. DB::Exception: Query was cancelled (version 26.9.2.1)")
+        if "KILL QUERY" in sql:
+            self.server.numbers += re.findall("'(.+?)'", sql)
+            self.server.killed.set()
+            return self._answer(200, b"", {})
         try:
             body = self.server.run(sql, self.server.settings, given.get("database", "default"))
         except RuntimeError as error:
@@ -532,3 +557,69 @@ def test_a_parameter_that_is_not_known() -> None:
 )
 def test_plain_columns(expressions: str, columns: tuple[str, ...]) -> None:
     assert plain_columns(expressions) == columns
+
+
+def array_of(values: Iterable[Any]) -> str:
+    """Return a subquery with texts, which may be NULL, in the column `v`."""
+    texts = ", ".join(f"CAST({'NULL' if each is None else repr(each)} AS Nullable(String))" for each in values)
+    return f"(SELECT arrayJoin([{texts}]) AS v)"
+
+
+@pytest.mark.parametrize("stored_as", TEXTS)
+def test_missing_texts_are_missing_values(stored_as: StoredAs, connector: Connector) -> None:
+    value = DIALECT.typed_value(exp.column("v"), stored_as).sql("clickhouse")
+    for given, wanted in ([*GOOD[stored_as], None, ""], [*GOOD[stored_as].values(), None, None]), ([None], [None]):
+        rows = connector.query(f"SELECT {value} FROM {array_of(given)}").rows
+        assert [row[0] for row in rows] == wanted
+    with pytest.raises(SourceError, match=r"arse|unexpected word"):
+        connector.query(f"SELECT {value} FROM {array_of(['2024-01-31x', None])}")
+
+
+LOCAL = DIALECT.from_utc(exp.column("v"), "Asia/Tokyo")
+
+
+@pytest.mark.parametrize(
+    "period",
+    [
+        LOCAL,
+        DIALECT.truncated_time(LOCAL, "hour"),
+        DIALECT.first_of_week(DIALECT.as_date(LOCAL), sunday=False),
+        DIALECT.first_of_period(DIALECT.as_date(LOCAL), 1, 1),
+        DIALECT.between_zones(exp.column("v"), "Asia/Tokyo", "America/New_York"),
+    ],
+)
+def test_the_periods_of_missing_times_are_missing(period: exp.Expr, connector: Connector) -> None:
+    times = "(SELECT materialize(CAST(NULL AS Nullable(DateTime64(3, 'UTC')))) AS v FROM numbers(2))"
+    assert connector.query(f"SELECT {period.sql('clickhouse')} FROM {times}").rows == ((None,), (None,))
+
+
+def test_which_tables_have_changed(connector: Connector, server: ChServer) -> None:
+    assert isinstance(connector, TableEvident)
+    tables = connector.introspect(Scope()).tables
+    before = connector.table_evidence(tables)
+    assert {str(ref) for ref in before} >= {"shop.orders"}
+    assert not {"shop.noted", "shop.seen", "shop.away"} & {str(ref) for ref in before}
+    assert connector.table_evidence(tables) == before
+    server.kept.query("INSERT INTO shop.orders (id, customer, at, yes, `a``b`) VALUES (99, 1, now64(3), 1, 0)")
+    after = connector.table_evidence(tables)
+    assert {str(ref) for ref in before if before[ref] != after[ref]} == {"shop.orders"}
+
+
+def test_an_interrupted_statement_is_cancelled_in_the_warehouse(connector: Connector, server: ChServer) -> None:
+    server.answers.clear()
+    with pytest.raises(SourceError) as caught, ended_at(connector, monotonic() + 0.05):
+        connector.query("SELECT id FROM endless")
+    assert caught.value.code == "timeout"
+    assert len(server.numbers) >= 2 and len(set(server.numbers)) == 1
+
+
+def test_the_reader_is_told_by_the_roles(
+    server: ChServer, connector: Connector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers.clear()
+    run, found = server.run, []
+    for roles in ("enabledRoles()", "['guest', 'admin']", "['admin', 'guest']", "['admin']", "noSuchFunction()"):
+        monkeypatch.setattr(server, "run", lambda sql, *rest, to=roles: run(sql.replace("enabledRoles()", to), *rest))
+        found.append(reader_of(connector))
+    assert found[1] == found[2]
+    assert len(set(found)) == 4

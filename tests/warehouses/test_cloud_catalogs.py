@@ -93,14 +93,15 @@ def snowflake() -> Warehouse:
         "snowflake",
         {
             "tables": (
-                "table_schema text, table_name text, table_type text, comment text, row_count bigint",
+                "table_schema text, table_name text, table_type text, comment text, row_count bigint, "
+                "created timestamp, last_altered timestamp",
                 [
-                    ("mart", "parent", "BASE TABLE", "All parents", 12),
-                    ("mart", "child", "BASE TABLE", "", 30),
-                    ("mart", "v", "VIEW", None, None),
-                    ("mart", "m", "MATERIALIZED VIEW", None, None),
-                    (ODD, ODD, "EXTERNAL TABLE", None, None),
-                    ("INFORMATION_SCHEMA", "TABLES", "VIEW", None, None),
+                    ("mart", "parent", "BASE TABLE", "All parents", 12, "2024-01-01", "2024-01-02 03:04:05.678"),
+                    ("mart", "child", "BASE TABLE", "", 30, "2024-01-01", "2024-01-01"),
+                    ("mart", "v", "VIEW", None, None, "2024-01-01", "2024-01-01"),
+                    ("mart", "m", "MATERIALIZED VIEW", None, None, "2024-01-01", "2024-01-01"),
+                    (ODD, ODD, "EXTERNAL TABLE", None, None, "2024-01-01", "2024-01-01"),
+                    ("INFORMATION_SCHEMA", "TABLES", "VIEW", None, None, "2024-01-01", "2024-01-01"),
                 ],
             ),
             "columns": (
@@ -248,8 +249,9 @@ def bigquery() -> Warehouse:
             [(dataset, kinds[0][0], "description", r'"All \"x\" \u00e9"'), (dataset, kinds[0][0], "labels", "[]")],
         )
         tables[f"{dataset}.__tables__"] = (
-            "dataset_id text, table_id text, row_count bigint, type int",
-            [(dataset, name, 12, 1 if kind == "BASE TABLE" else 2) for name, kind in kinds],
+            "dataset_id text, table_id text, row_count bigint, type int, creation_time bigint, "
+            "last_modified_time bigint, size_bytes bigint",
+            [(dataset, name, 12, 1 if kind == "BASE TABLE" else 2, 1, 1700000000000, 64) for name, kind in kinds],
         )
         tables[f"{dataset}.columns"] = (
             "table_schema text, table_name text, column_name text, ordinal_position int, data_type text, "
@@ -511,3 +513,20 @@ def test_other_statements_of_ours_read_too(dialect: str, sql: str) -> None:
 )  # fmt: skip
 def test_a_string_of_googlesql_is_read(literal: str, text: str) -> None:
     assert unquoted(literal) == text
+
+
+def test_what_says_that_tables_have_changed() -> None:
+    warehouse = snowflake()
+    found = SnowflakeCatalog(warehouse, PartReader(warehouse, ClientError), "Cat").changes()
+    texts = {(schema, name): text for schema, name, text in found}
+    assert set(texts) == {("mart", "parent"), ("mart", "child")}, "a file of an external table changes unnoticed"
+    assert "2024-01-02 03:04:05.678 12" in texts["mart", "parent"]
+    assert len(warehouse.statements) == 1
+    warehouse = bigquery()
+    catalog = BigQueryCatalog(
+        warehouse, PartReader(warehouse, ClientError), "p", {"mart": "EU", "raw": "EU", "us": "US"}
+    )
+    texts = {(schema, name): text for schema, name, text in catalog.changes()}
+    assert set(texts) == {("mart", "parent"), ("mart", "child"), ("us", "sales")}
+    assert texts["us", "sales"] == "1 1700000000000 12 64"
+    assert len(warehouse.statements) == 2, "one for each location"

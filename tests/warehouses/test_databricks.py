@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,11 +16,13 @@ pytest.importorskip("databricks.sql")
 from databricks import sql as client
 from databricks.sql import exc
 
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.databricks.connector import DatabricksConnector
-from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
+from ktx_cli.warehouses.pool import ended_at
+from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table, TableKind, TableRef
 
 CANARY = "c4n4ry-dapi123"
 OPTIONS = {"host": "127.0.0.1", "http_path": "/sql/1.0/warehouses/w", "token": CANARY, "catalog": "main"}
@@ -30,6 +33,7 @@ class Cursor:
         self.session = session
         self.arraysize = arraysize
         self.rows: list[tuple[Any, ...]] = []
+        self.active_command_id: object = None
         self.description: list[tuple[str]] | None = None
 
     def __enter__(self) -> Cursor:
@@ -45,8 +49,16 @@ class Cursor:
         )
         if isinstance(given, Exception):
             raise given
+        if "FROM endless" in statement:
+            self.active_command_id = statement
+            assert self.session.cancelled.wait(60)
+            raise exc.ServerOperationError("Query was canceled")
         self.description = [(name,) for name in columns] or None
         self.rows = list(given)
+
+    def cancel(self) -> None:
+        self.session.cancels += 1
+        self.session.cancelled.set()
 
     def fetchone(self) -> tuple[Any, ...] | None:
         return self.rows.pop(0) if self.rows else None
@@ -67,6 +79,7 @@ class Session:
         self.open = True
         self.opened = 0
         self.closed_cursors = 0
+        self.cancels, self.cancelled = 0, threading.Event()
 
     def answer(self, pattern: str, columns: list[str], *rows: tuple[Any, ...]) -> None:
         self.answers.insert(0, (pattern, (columns, rows)))
@@ -289,3 +302,42 @@ def test_settings_that_are_missing(missing: str, hint: str) -> None:
         DatabricksConnector(ConnectionSpec("x", "databricks", {**OPTIONS, missing: ""}))
     assert caught.value.hint == hint
     assert_secret(caught.value)
+
+
+def test_an_interrupted_statement_is_cancelled_in_the_warehouse(session: Session, opened: Open) -> None:
+    connector = opened()
+    with pytest.raises(SourceError) as caught, ended_at(connector, monotonic() + 0.05):
+        connector.query("SELECT id FROM endless")
+    assert caught.value.code == "timeout"
+    assert session.cancels == 1
+
+
+def test_the_versions_of_delta_tables_are_evidence(session: Session, opened: Open) -> None:
+    session.answer("information_schema.tables", ["s", "t"], ("mart", "orders"), ("mart", "it's"), ("mart", "other"))
+    session.answer("DESCRIBE HISTORY", ["s", "t", "e"], ("mart", "orders", "7 1700"), ("mart", "it's", "0 1800"))
+    asked = [Table(TableRef("mart", name), TableKind.TABLE, ()) for name in ("orders", "it's", "files")]
+    assert opened().table_evidence(asked) == {TableRef("mart", "orders"): "7 1700", TableRef("mart", "it's"): "0 1800"}
+    _, formats, versions = (statement for statement, _, _ in session.asked)
+    assert "table_schema IN ('mart')" in formats
+    assert versions.count("UNION ALL") == 1
+    assert "FROM (DESCRIBE HISTORY `main`.`mart`.`orders` LIMIT 1)" in versions
+    assert "SELECT 'mart', 'it\\'s', concat(version, ' ', unix_micros(timestamp))" in versions
+
+
+@pytest.mark.parametrize("pattern", ["information_schema.tables", "DESCRIBE HISTORY"])
+def test_without_rights_nothing_is_evident(pattern: str, session: Session, opened: Open) -> None:
+    session.answer("information_schema.tables", ["s", "t"], ("mart", "orders"))
+    session.fail(pattern, exc.ServerOperationError("[INSUFFICIENT_PERMISSIONS]"))
+    assert opened().table_evidence([Table(TableRef("mart", "orders"), TableKind.TABLE, ())]) == {}
+
+
+def test_the_reader_is_told_by_the_groups(session: Session, opened: Open) -> None:
+    found = [opened().reader()]
+    for groups in ([("sales", True), ("all", True)], [("all", True), ("sales", True)], [("all", True)]):
+        session.answer("SHOW GROUPS WITH USER `ann@x`", ["name", "directGroup"], *groups)
+        found.append(opened().reader())
+    session.fail("SHOW GROUPS", exc.ServerOperationError("not allowed"))
+    found.append(opened().reader())
+    assert found[1] == found[2]
+    assert found[4] == found[0]
+    assert len(set(found)) == 3

@@ -94,15 +94,29 @@ def test_another_file_beside_the_others_is_seen(tmp_path: Path) -> None:
     assert evidence("files", tmp_path / "data") != before
 
 
-@pytest.mark.parametrize("end", ["-wal", "-journal"])
-def test_a_sqlite_file_with_rows_elsewhere_proves_nothing(end: str, tmp_path: Path) -> None:
+def test_a_sqlite_file_that_is_being_changed_proves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "data"
     _sqlite(path, MAKE)
     with connect(ConnectionSpec("shop", "sqlite", {"path": str(path)})) as connector:
         found: Any = connector
         assert found.evidence() is not None
-        Path(f"{path}{end}").write_bytes(b"x")
+        Path(f"{path}-journal").write_bytes(b"x")
         assert found.evidence() is None
+
+
+def test_the_wal_of_a_sqlite_file_belongs_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.executescript(f"PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; {MAKE}")
+        before, status = evidence("sqlite", path), path.stat()
+        assert before is not None
+        assert evidence("sqlite", path) == before, "reading changes nothing"
+        writer.execute(CHANGE)
+        assert path.stat() == status, "the change is in the WAL alone"
+        after = evidence("sqlite", path)
+        assert after not in (None, before)
+        writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert evidence("sqlite", path) not in (None, before)
 
 
 def test_a_duckdb_file_with_a_wal_proves_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ktx_cli.testing.servers import MariaDBServer
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.mysql import connector as mysql
 from ktx_cli.warehouses.mysql.connector import MySqlConnector
-from ktx_cli.warehouses.port import Connector, ForeignKey, Index, Scope, TableRef, UniqueKey
+from ktx_cli.warehouses.port import Connector, ForeignKey, Index, Scope, TableRef, UniqueKey, reader_of
 
 pytestmark = pytest.mark.mysql
 Open = Callable[..., Connector]
@@ -24,7 +24,7 @@ CANARY = "c4n4ry-hunter2"
 
 
 @pytest.fixture(scope="module")
-def shop(mariadb_server: MariaDBServer) -> str:
+def shop(mariadb_server: MariaDBServer) -> Iterator[str]:
     """A database with one of everything, and a user `reader` that may only SELECT."""
     url = mariadb_server.create_database(
         "shop",
@@ -51,7 +51,8 @@ def shop(mariadb_server: MariaDBServer) -> str:
         "GRANT SELECT ON shop.* TO reader@'%'",
         "GRANT SELECT ON second.* TO reader@'%'",
     )
-    return url
+    yield url
+    mariadb_server.execute("DROP DATABASE second", "DROP DATABASE shop", "DROP USER reader@'%'")
 
 
 @pytest.fixture(params=["admin", "reader"])
@@ -363,3 +364,23 @@ def test_starrocks_and_doris_have_no_transactions_to_read_in(
 )
 def test_the_product_is_named(comment: str, shown: str) -> None:
     assert mysql._server_version("8.0.33", comment) == shown
+
+
+def test_the_reader_is_told_by_the_default_role(shop: str, mariadb_server: MariaDBServer, opened: Open) -> None:
+    settings = {"url": mariadb_server.url("shop", "reader", "reader")}
+    found = []
+    try:
+        for change in ("CREATE ROLE auditor", "GRANT auditor TO reader@'%'", "SET DEFAULT ROLE auditor FOR reader@'%'"):
+            mariadb_server.execute(change)
+            found.append(reader_of(opened("mysql", **settings)))
+    finally:
+        mariadb_server.execute("DROP ROLE auditor")
+    assert found[0] == found[1] != found[2]
+
+
+def test_the_reader_of_a_server_without_roles_is_known(
+    shop: str, mariadb_server: MariaDBServer, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MySqlConnector, "session_facts", (MySqlConnector.session_facts[0], "SELECT no_such_role()"))
+    users = [reader_of(opened("mysql", url=mariadb_server.url("shop", name, name))) for name in ("admin", "reader")]
+    assert users[0] != users[1]

@@ -194,6 +194,16 @@ def test_a_statement_that_postgres_does_not_stop_costs_its_session(
     assert connector.query("SELECT 1").rows == ((1,),)
 
 
+@pytest.mark.postgres
+def test_a_longer_limit_of_a_connection_keeps_its_session(
+    postgres_server: PostgresServer, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "STATEMENT_SECONDS", 0.2)
+    monkeypatch.setattr(base, "STOP_SECONDS", 0.1)
+    connector = opened("postgres", url=postgres_server.url(), query_timeout_ms=20_000)
+    assert connector.query("SELECT 1 FROM pg_sleep(0.6)").rows == ((1,),)
+
+
 @pytest.mark.mysql
 def test_a_statement_that_mariadb_does_not_stop_costs_its_session(
     mariadb_server: MariaDBServer, opened: Open, monkeypatch: pytest.MonkeyPatch

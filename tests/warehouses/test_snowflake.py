@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
+from ktx_cli.warehouses.pool import ended_at
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
 from ktx_cli.warehouses.snowflake.connector import SnowflakeConnector
 
@@ -33,6 +35,7 @@ class Server(ThreadingHTTPServer):
         self.asked: list[dict[str, Any]] = []
         self.answers: list[tuple[str, dict[str, Any]]] = []
         self.refusal: tuple[str, str] | None = None
+        self.abort = threading.Event()
 
     @property
     def statements(self) -> list[str]:
@@ -60,6 +63,10 @@ class Handler(BaseHTTPRequestHandler):
             self._send(self._log_in())
         elif "query-request" in self.path:
             self.server.asked.append(body)
+            if "SYSTEM$CANCEL_ALL_QUERIES(1)" in body["sqlText"]:
+                self.server.abort.set()
+            if "FROM endless" in body["sqlText"]:
+                assert self.server.abort.wait(60)
             self._send(self._query(body["sqlText"]))
         else:
             self._send({"data": None, "success": True, "code": None, "message": None})
@@ -364,3 +371,12 @@ def test_a_passphrase_that_does_not_fit() -> None:
     with pytest.raises(ConfigError, match="or `passphrase` does not match it") as caught:
         SnowflakeConnector(ConnectionSpec("x", "snowflake", options))
     assert_secret(caught.value)
+
+
+def test_an_interrupted_statement_is_cancelled_in_the_warehouse(server: Server, opened: Open) -> None:
+    connector = opened()
+    server.fail("FROM endless", "000604", "SQL execution canceled", "57014")
+    with pytest.raises(SourceError) as caught, ended_at(connector, monotonic() + 0.05):
+        connector.query("SELECT id FROM endless")
+    assert caught.value.code == "timeout"
+    assert server.abort.is_set()

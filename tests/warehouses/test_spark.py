@@ -19,10 +19,19 @@ from ktx_cli.testing.spark_server import SparkServer
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.pool import ended_at
-from ktx_cli.warehouses.port import ConnectionSpec, Connector, Index, Scope, SemanticType, TableKind, TableRef
+from ktx_cli.warehouses.port import (
+    ConnectionSpec,
+    Connector,
+    Index,
+    Scope,
+    SemanticType,
+    TableKind,
+    TableRef,
+    table_evidence,
+)
 from ktx_cli.warehouses.registry import connect
 from ktx_cli.warehouses.sampling import SampleLimits, read_sample
-from ktx_cli.warehouses.spark.connector import enclosed, require_no_program, sections
+from ktx_cli.warehouses.spark.connector import SparkConnector, enclosed, log_sql, require_no_program, sections
 from ktx_cli.warehouses.spark.session import Session, SparkAddress, spark_address
 
 CORPUS = Path(__file__).parent / "guard" / "corpus"
@@ -198,20 +207,18 @@ def test_a_session_reads_no_file_and_no_variable_of_the_server(shop: Connector) 
 
 
 @pytest.mark.spark
-def test_no_hostile_statement_changes_anything_without_the_guard(shop: Connector) -> None:
+def test_no_hostile_statement_changes_anything_without_the_guard(shop: Connector, tmp_path: Path) -> None:
     before = shop.introspect(Scope())
-    path = Path("/tmp/x")
-    assert not path.exists()
     allowed = []
     for case in map(json.loads, (CORPUS / "hostile_spark.jsonl").read_text().splitlines()):
         if case["class"] not in ("resource",):
             try:
-                shop.query(case["sql"], max_rows=1)
+                shop.query(case["sql"].replace("/tmp/x", f"{tmp_path}/x"), max_rows=1)
                 allowed.append(case["sql"])
             except SourceError as error:
                 assert error.code in ("query", "read_only"), case
     assert shop.introspect(Scope()) == before
-    assert not path.exists()
+    assert not [*tmp_path.iterdir()]
     # What is left to the guard reads the names of files and the catalog, and neither files nor the environment.
     assert sorted(allowed) == [
         "DESCRIBE EXTENDED shop.orders", "EXPLAIN DROP TABLE shop.orders", "SELECT input_file_name() FROM shop.orders",
@@ -354,6 +361,81 @@ ADDRESSES = [
 def test_the_address_of_a_server(options: dict[str, Any], expected: SparkAddress) -> None:
     assert spark_address(ConnectionSpec("shop", "spark", options)) == expected
     assert "token" not in repr(expected)
+
+
+@pytest.mark.spark
+def test_tables_of_files_prove_nothing(shop: Connector) -> None:
+    assert table_evidence(shop, shop.introspect(Scope()).tables) == {}
+
+
+@pytest.mark.spark
+def test_a_log_is_summed_up_in_one_row(server: SparkServer) -> None:
+    ref = TableRef("logs", "orders")
+    sql = log_sql("spark_catalog", ref).replace("`orders`.", "")
+    server.create_database("logs", "CREATE TABLE metadata_log_entries (file STRING)")
+    seen: list[tuple[Any, ...]] = []
+    for name in ("a", "b"):
+        server.execute(f"INSERT INTO logs.metadata_log_entries VALUES ('{name}')")
+        with connect(ConnectionSpec("logs", "spark", {"url": server.url})) as connector:
+            seen += connector.query(f"{sql} UNION ALL {sql}").rows
+    assert {row[:2] for row in seen} == {("logs", "orders")}
+    assert seen[0] == seen[1] != seen[2] == seen[3]
+    assert [row[2].split()[0] for row in seen] == ["1", "1", "2", "2"]
+
+
+class ScriptedSession:
+    """Answers the statements about a catalog with tables of Iceberg, Delta and Parquet as their documentation says."""
+
+    broken = False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def rows(self, sql: str, parameters: Any = ()) -> Iterator[tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+        self.asked.append(sql)
+        yield (), self._answer(sql)
+
+    def _answer(self, sql: str) -> list[tuple[Any, ...]]:
+        name = next((each for each in ("ice", "delta", "plain", "old") if f"`{each}`" in sql), "")
+        if "version()" in sql:
+            return [("4.0.0 x", "ann", "lake")]
+        if "SHOW NAMESPACES" in sql:
+            return [("mart",)]
+        if "SHOW TABLES" in sql:
+            return [("mart", each, False) for each in ("ice", "delta", "plain", "old")]
+        if "DESCRIBE TABLE" in sql:
+            provider = {"ice": "iceberg", "delta": "delta", "plain": "parquet", "old": "delta"}[name]
+            return [("id", "int", None), ("# Detailed Table Information", "", ""), ("Provider", provider, "")]
+        if "DESCRIBE HISTORY" in sql and name == "delta":
+            return [(7, datetime(2024, 1, 2, tzinfo=UTC), "ann")]
+        if "metadata_log_entries" in sql:
+            return [("mart", "ice", "3 -12")]
+        raise ValueError("DELTA_TABLE_NOT_FOUND")
+
+    def interrupt(self) -> None:
+        """Nothing is running."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_the_logs_of_lakes_are_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = ScriptedSession()
+    monkeypatch.setattr(SparkConnector, "_open", lambda self: session)
+    with connect(ConnectionSpec("shop", "spark", {"url": "sc://localhost:1"})) as connector:
+        tables = connector.introspect(Scope()).tables
+        assert len(tables) == 4
+        session.asked.clear()
+        assert table_evidence(connector, tables) == {
+            TableRef("mart", "ice"): "3 -12",
+            TableRef("mart", "delta"): "7 2024-01-02 00:00:00+00:00",
+        }
+    assert [sql.removeprefix("/* ktx */ ") for sql in session.asked[1:]] == [
+        "SELECT 'mart', 'ice', concat(count(*), ' ', bit_xor(xxhash64(file))) "
+        "FROM `lake`.`mart`.`ice`.`metadata_log_entries`",
+        "DESCRIBE HISTORY `lake`.`mart`.`delta` LIMIT 1",
+        "DESCRIBE HISTORY `lake`.`mart`.`old` LIMIT 1",
+    ]
 
 
 @pytest.mark.table(

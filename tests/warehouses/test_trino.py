@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
-from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
+from ktx_cli.warehouses.cloud import require_query
+from ktx_cli.warehouses.pool import ended_at
+from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.trino.connector import TrinoConnector
 
 pytestmark = pytest.mark.client("trino")
@@ -32,6 +36,8 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.cancelled: list[str] = []
+        self.endless: str | None = None
+        """Statements that contain it run until they are cancelled."""
         self.answers: list[tuple[str, Answer | dict[str, Any] | int]] = []
         self.pending: dict[str, dict[str, Any]] = {}
 
@@ -76,6 +82,14 @@ class Handler(BaseHTTPRequestHandler):
         if "ROLLBACK" in sql:
             headers["X-Trino-Clear-Transaction-Id"] = "true"
         answer = dict(self.server.pending[number])
+        if self.server.endless is not None and self.server.endless in sql:
+            if f"/v1/statement/{number}/{page}" in self.server.cancelled:
+                name = "USER_CANCELED"
+                error = {"message": "canceled", "errorCode": 1, "errorName": name, "errorType": "USER_ERROR"}
+                answer = {**answer, "error": error}
+            else:
+                time.sleep(0.01)
+                answer = {key: answer[key] for key in ("id", "infoUri", "stats")} | {"nextUri": self._page(number, 0)}
         if rows := answer.get("data"):
             start = int(page) * PAGE
             answer["data"] = rows[start : start + PAGE]
@@ -400,3 +414,72 @@ def test_reading_words_are_words() -> None:
     assert "SELECT" in TrinoConnector.reading
     assert not {"INSERT", "SET", "CALL", "START", "COMMIT", "EXECUTE", "PREPARE"} & TrinoConnector.reading
     assert TrinoConnector.dialect == "trino"
+
+
+def test_an_interrupted_statement_is_cancelled_in_the_warehouse(
+    server: Server, opened: Callable[..., TrinoConnector]
+) -> None:
+    connector, server.endless = opened(), "FROM endless"
+    with pytest.raises(SourceError) as caught, ended_at(connector, monotonic() + 0.05):
+        connector.query("SELECT id FROM endless")
+    assert caught.value.code == "timeout"
+    assert set(server.cancelled) == {"/v1/statement/2/0"}
+
+
+def tables(*names: str, kind: TableKind = TableKind.TABLE) -> list[Table]:
+    return [Table(TableRef("mart", name), kind, ()) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("connector", "log"), [("iceberg", r"$metadata_log_entries"), ("delta_lake", r"$history"), ("hive", None)]
+)
+def test_the_logs_of_lakes_are_evidence(
+    connector: str, log: str | None, server: Server, opened: Callable[..., TrinoConnector]
+) -> None:
+    row = ["s varchar", "t varchar", "e varchar"]
+    server.answer("system.metadata.catalogs", ["c varchar"], [connector])
+    server.answer("UNION ALL", row, ["mart", "orders", "7 A1"], ["mart", "it's", "1 B2"], ["mart", "empty", None])
+    asked = tables("orders", "it's", "empty") + tables("v", kind=TableKind.VIEW)
+    found = opened().table_evidence(asked)
+    if log is None:
+        assert found == {}
+        assert len(server.statements) == 1
+        return
+    assert found == {TableRef("mart", "orders"): "7 A1", TableRef("mart", "it's"): "1 B2"}
+    (statement,) = server.statements[1:]
+    assert f'FROM "shop"."mart"."orders{log}"' in statement
+    assert "'mart', 'it''s'," in statement
+    assert '"v$' not in statement
+    require_query(statement, "trino", "here")
+
+
+def test_a_table_without_a_log_costs_only_itself(server: Server, opened: Callable[..., TrinoConnector]) -> None:
+    names = [f"t{number}" for number in range(5)]
+    server.answer("system.metadata.catalogs", ["c varchar"], ["iceberg"])
+    for name in names:
+        row = ["s varchar", "t varchar", "e varchar"]
+        server.answer(rf"^(?!.*UNION).*{name}\$", row, ["mart", name, "1 A"])
+    server.fail("t3\\$|UNION", "TABLE_NOT_FOUND", "no such table")
+    found = opened().table_evidence(tables(*names))
+    assert {ref.name for ref in found} == {"t0", "t1", "t2", "t4"}
+
+
+def test_a_server_that_fails_is_not_asked_for_each_table(server: Server, opened: Callable[..., TrinoConnector]) -> None:
+    server.answer("system.metadata.catalogs", ["c varchar"], ["iceberg"])
+    server.fail("metadata_log_entries", "PERMISSION_DENIED", "Access Denied")
+    assert opened().table_evidence(tables(*(f"t{number}" for number in range(200)))) == {}
+    assert len(server.statements) < 12
+
+
+def test_the_reader_is_told_by_the_roles(server: Server, opened: Callable[..., TrinoConnector]) -> None:
+    found = [opened().reader()]
+    server.fail("SHOW CURRENT ROLES FROM", "NOT_SUPPORTED", "This connector does not support roles")
+    found.append(opened().reader())
+    for roles in (["analyst"], ["admin"]):
+        server.answer("SHOW CURRENT ROLES$", ["Role varchar"], roles)
+        found.append(opened().reader())
+    assert 'SHOW CURRENT ROLES FROM "shop"' in " ".join(server.statements)
+    server.fail("SHOW CURRENT ROLES", "NOT_SUPPORTED", "unknown")
+    found.append(opened().reader())
+    assert [each == found[0] for each in found] == [True, True, False, False, True]
+    assert found[2] != found[3]

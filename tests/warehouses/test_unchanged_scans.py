@@ -23,8 +23,10 @@ from tests.warehouses.conftest import Engine
 
 RECORDS = "raw-sources/shop/live-database"
 REUSED = "unchanged since the last profile"
-REUSING = frozenset({"sqlite", "duckdb"})
+REUSING = frozenset({"sqlite", "duckdb", "postgres"})
 """The engines that can tell that no row has changed."""
+LATER = frozenset({"mysql"})
+"""Those that can tell it some seconds after the last change."""
 
 MEASURES = {
     "invoices": {
@@ -145,12 +147,12 @@ def test_every_engine_proposes_the_same_again(engine: Engine, project: Path) -> 
         again, events = scan(project)
         assert (again.status, again.commit) == ("unchanged", None)
         assert (files(project), stored(project)) == (written, kept)
-        assert (REUSED in events) is (engine.driver in REUSING)
+        assert engine.driver in LATER or (REUSED in events) is (engine.driver in REUSING)
     for name in ("measures", "decisions"):
         (project / RECORDS / f"{name}.json").unlink()
     commit(project)
     _, events = scan(project)
-    assert (REUSED in events) is (engine.driver in REUSING)
+    assert engine.driver in LATER or (REUSED in events) is (engine.driver in REUSING)
     assert (files(project), stored(project)) == (written, kept)
     (project / ".ktx" / "state.sqlite").unlink()
     anew, events = scan(project)

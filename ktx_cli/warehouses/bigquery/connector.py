@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base, cloud
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason
-from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, TableKind, TableRef
+from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ MAX_BYTES_BILLED = 100 * 2**30
 _SCOPES = ("https://www.googleapis.com/auth/bigquery",)
 _READ, _WRITE = "bigquery.tables.getData", "bigquery.tables.updateData"
 _LOOKED_AT = 20
+_DRY_RUNS = 64
 _REQUEST = re.compile(r"^(GET|POST) \S+: ")
 _TYPES = {
     bool: "BOOL",
@@ -56,8 +57,15 @@ class BigQueryConnector(cloud.CloudConnector):
         self.project = str(spec.options.get("project_id") or url.netloc or self._key.get("project_id") or "")
         if not self.project:
             cloud.required(spec, "project_id", "my-project")
+        self._dry_runs: dict[str, tuple[str | None, int | None]] = {}
+        """The kind and the bytes of statements that were tried and have not run yet."""
         address = ServerAddress("bigquery.googleapis.com", 443, self.project, "", "")
         super().__init__(spec, address, f"BigQuery project {self.project}")
+
+    @property
+    def own_catalog(self) -> str:
+        """See `catalog_of`: the project."""
+        return self.project
 
     def _open(self) -> Any:
         from google.cloud import bigquery
@@ -85,11 +93,14 @@ class BigQueryConnector(cloud.CloudConnector):
         return [tuple(row.values()) for row in rows]
 
     def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
-        kind = self._job(session, sql, parameters, dry_run=True).statement_type
+        tried = None if parameters else self._dry_runs.pop(sql, None)
+        kind = self._job(session, sql, parameters, dry_run=True).statement_type if tried is None else tried[0]
         if kind != "SELECT":
             raise read_only_error(self.where, f"`{kind}` statements are" if kind else "this kind of statement is")
-        result = self._result(session, self._job(session, sql, parameters), max_rows + 1)
-        rows, cut = base.capped((row.values() for row in result), max_rows)
+        job = self._job(session, sql, parameters)
+        with self._cancellable(lambda: _cancelled(session, job)):
+            result = self._result(session, job, max_rows + 1)
+            rows, cut = base.capped((row.values() for row in result), max_rows)
         return QueryResult(tuple(field.name for field in result.schema), rows, cut)
 
     def _job(self, session: Any, sql: str, parameters: tuple[Any, ...], *, dry_run: bool = False) -> Any:
@@ -162,6 +173,28 @@ class BigQueryConnector(cloud.CloudConnector):
         ((user,),) = read(IDENTITY)
         return cloud.Identity("BigQuery", user, self.project)
 
+    def _changes(self, read: Reader, parts: PartReader, tables: Sequence[Table]) -> cloud.Rows:
+        """See `CloudConnector`. Rows in a streaming buffer count when BigQuery moves them into the table's storage.
+
+        Views and external tables are absent.
+        """
+        scope = Scope(schemas=tuple(cloud.schemas_of(tables)))
+        catalog = self._catalog(read, parts, self._identity(read), scope)
+        assert isinstance(catalog, BigQueryCatalog)
+        return catalog.changes()
+
+    def bytes_read(self, sql: str) -> int | None:
+        """See `Metered`: a dry run costs nothing, and the statement needs no other one when it runs."""
+        tried = self._dry_runs.get(sql)
+        if tried is None:
+            with self._session(sql) as session, self._as_client_error():
+                job = self._job(session, sql, (), dry_run=True)
+            tried = job.statement_type, job.total_bytes_processed
+            while len(self._dry_runs) >= _DRY_RUNS:
+                self._dry_runs.pop(next(iter(list(self._dry_runs)), ""), None)  # other threads use it, too
+            self._dry_runs[sql] = tried
+        return None if tried[1] is None else int(tried[1])
+
     def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         names = None if scope.schemas is None else [self._own(name) for name in scope.schemas]
         projects = {name.rpartition(".")[0] for name in ([""] if names is None else names)}
@@ -208,6 +241,11 @@ class BigQueryConnector(cloud.CloudConnector):
     def _permissions(self, session: Any, ref: TableRef) -> list[str]:
         place = ".".join((*_place(self.project, ref.schema or ""), ref.name))
         return list(session.test_iam_permissions(place, [_READ, _WRITE], **_patience()).get("permissions", ()))
+
+
+def _cancelled(session: Any, job: Any) -> bool:
+    session.cancel_job(job.job_id, project=job.project, location=job.location, **_patience())
+    return True
 
 
 def _patience() -> dict[str, Any]:
@@ -303,6 +341,10 @@ LEFT JOIN {dataset}.INFORMATION_SCHEMA.KEY_COLUMN_USAGE AS p
  AND p.position_in_unique_constraint IS NULL AND p.ordinal_position = k.position_in_unique_constraint
 WHERE c.constraint_type = 'FOREIGN KEY'
 """
+_CHANGES = """
+SELECT dataset_id AS table_schema, table_id AS table_name, creation_time, last_modified_time, row_count, size_bytes
+FROM {dataset}.`__TABLES__` WHERE type = 1
+"""
 _VIEWS = "SELECT table_schema, table_name, view_definition FROM {dataset}.INFORMATION_SCHEMA.VIEWS"
 _CLOSED = (400, 403, 404)
 _TOGETHER = 200
@@ -333,6 +375,11 @@ class BigQueryCatalog:
             if (draft := drafts.get(TableRef(schema, name))) is not None:
                 draft.row_estimate = int(count)
         return drafts
+
+    def changes(self) -> cloud.Rows:
+        """Return the tables with a text that changes with their rows."""
+        rows = self._rows("changes", _CHANGES, self._datasets)
+        return [(schema, name, " ".join(map(str, rest))) for schema, name, *rest in rows]
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the columns, except pseudo columns of partitioned tables."""

@@ -16,6 +16,8 @@ class BigQueryDialect(Dialect):
     title = "BigQuery"
     not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS STRING)"
+    text_hash = "to_hex(md5({}))"
+    distinct_estimate = "approx_count_distinct({})"
     sample = "TABLESAMPLE SYSTEM ({percent} PERCENT)"
     name_quotes = ("`", "`")
     escapes_in_names = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -53,6 +54,7 @@ class ClickHouseConnector(ServerConnector):
     """Statements in read-only mode on a ClickHouse server."""
 
     dialect = "clickhouse"
+    own_catalog = None
     default_port = 8123
     url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **ADDRESS,
@@ -138,8 +140,13 @@ class ClickHouseConnector(ServerConnector):
             raise self.failure(f"the parameters do not match the statement: {error}", code="query") from error
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
-        settings = _settable(session, {"limit": max_rows + 1})
-        with session.query_rows_stream(tagged(self._bound(sql, parameters or ())), settings=settings) as stream:
+        number = str(uuid.uuid4())
+        settings = {**_settable(session, {"limit": max_rows + 1}), "query_id": number}
+        text = tagged(self._bound(sql, parameters or ()))
+        with (
+            self._cancellable(lambda: _cancelled(session, number)),
+            session.query_rows_stream(text, settings=settings) as stream,
+        ):
             columns = tuple(stream.source.column_names)
             rows, more = base.capped(stream, max_rows)
         if not columns and leading_keyword(sql)[0] in _DESCRIBED:
@@ -170,6 +177,18 @@ class ClickHouseConnector(ServerConnector):
             privileges=tuple(_fact(line) for line in lines),
             database=database,
         )
+
+    session_facts = ("SELECT currentUser(), currentDatabase()", "SELECT arraySort(enabledRoles())")
+
+    def table_evidence(self, tables: Sequence[port.Table]) -> Mapping[port.TableRef, str]:
+        """See `TableEvident`. Nothing is missed in tables of the MergeTree engines; others are absent.
+
+        Merges in the background look like changes.
+        """
+        with self._rows() as read:
+            return PartReader(read, self._driver_error()).changes(
+                lambda ask: {port.TableRef(schema, name): str(text) for schema, name, text in ask(CHANGES)}
+            )
 
     def _introspect(self, read: Reader, scope: port.Scope) -> port.DatabaseSchema:
         ((version, _, database),) = read(_WHO)
@@ -230,6 +249,12 @@ class ClickHouseConnector(ServerConnector):
         return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 
 
+def _cancelled(session: Any, number: str) -> bool:
+    """Cancel a statement by its id, which a user may do with his own."""
+    with session.query_rows_stream(tagged(f"KILL QUERY WHERE query_id = '{number}' ASYNC")) as stream:
+        return bool(list(stream))
+
+
 def _is_secure(spec: port.ConnectionSpec) -> bool:
     """Return whether to use TLS, based on `ssl`, else the URL's parameters, scheme or HTTPS port."""
     parts = urlsplit(str(spec.options.get("url") or ""))
@@ -273,6 +298,16 @@ def _fact(grant: str) -> str:
     return f"{listing(found['rights'].split(', '))} on {found['place']}"
 
 
+# The parts of a table are never changed: inserts, mutations and merges write others.
+CHANGES = """
+SELECT t.database, t.name, concat(toString(t.uuid), ' ', toString(t.metadata_modification_time), ' ', p.parts)
+FROM system.tables AS t
+JOIN (SELECT database, table,
+             concat(toString(count()), ' ', toString(sum(rows)), ' ', toString(groupBitXor(cityHash64(
+                 partition_id, name, hash_of_all_files)))) AS parts
+      FROM system.parts WHERE active GROUP BY database, table) AS p ON p.database = t.database AND p.table = t.name
+WHERE t.engine LIKE '%MergeTree' AND t.database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema')
+"""
 RELATIONS = """
 SELECT database, name, engine, comment, total_rows, sorting_key FROM system.tables
 WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') AND NOT is_temporary

@@ -9,7 +9,7 @@ from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.port import SemanticType, StoredAs
 from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, PeriodLength, ends
-from ktx_cli.warehouses.trees import call, multiple, number, text
+from ktx_cli.warehouses.trees import call, data_type, multiple, number, text
 
 _OPEN_CATALOG: Final = """
 columns contributors data_skipping_indices databases formats functions one parts parts_columns tables
@@ -18,6 +18,14 @@ time_zones
 # A value that may be absent, is dictionary-encoded, or is the plain state of an aggregation.
 _WRAPPED: Final = re.compile(r"(?:nullable\(|lowcardinality\(|simpleaggregatefunction\(\w+(?:\(.*?\))?,)(.*)\)")
 _MOVES: Final = {"second": "addSeconds", "day": "addDays", "month": "addMonths"}
+_SOME_TEXTS: Final = {
+    StoredAs.ISO_DATE: "1970-01-01",
+    StoredAs.ISO_TIMESTAMP: "1970-01-01 00:00:00",
+    StoredAs.ISO_TIMESTAMP_TZ: "1970-01-01 00:00:00",
+    StoredAs.NUMBER_TEXT: "0",
+    StoredAs.BOOLEAN_TEXT: "false",
+}
+"""Texts that are cast in the place of NULL, and not used."""
 _TIME_FORMATS: Final = {"second": "%Y-%m-%d %H:%i:%S", "minute": "%Y-%m-%d %H:%i:00", "hour": "%Y-%m-%d %H:00:00"}
 
 
@@ -32,6 +40,8 @@ class ClickHouseDialect(Dialect):
     title = "ClickHouse"
     compares_missing_values = False
     text_cast = "toString({})"
+    text_hash = "lower(hex(MD5({})))"
+    distinct_estimate = "uniqCombined64({})"
     name_quotes = ("`", "`")
     escapes_in_names = True
     escapes_in_texts = True
@@ -71,11 +81,22 @@ class ClickHouseDialect(Dialect):
         return _clock_reading(value, _TIME_FORMATS["second"])
 
     def _cast_text(self, value: exp.Expr, stored_as: StoredAs) -> exp.Expr:
-        if stored_as is StoredAs.ISO_TIMESTAMP:
-            return call("toDateTime64", value, number(0), text(UTC))
-        if stored_as is StoredAs.ISO_TIMESTAMP_TZ:
-            return call("toDateTime64", call("parseDateTimeBestEffort", value, text(UTC)), number(0), text(UTC))
-        return super()._cast_text(value, stored_as)
+        filled = _filled(value, _SOME_TEXTS[stored_as])
+        if stored_as is StoredAs.ISO_DATE:
+            cast = self.as_date(filled)
+        elif stored_as is StoredAs.ISO_TIMESTAMP:
+            cast = call("toDateTime64", filled, number(0), text(UTC))
+        elif stored_as is StoredAs.ISO_TIMESTAMP_TZ:
+            cast = call("toDateTime64", call("parseDateTimeBestEffort", filled, text(UTC)), number(0), text(UTC))
+        else:
+            cast = super()._cast_text(filled, stored_as)
+        return _unless_null(value, cast)
+
+    def _boolean(self, value: exp.Expr) -> exp.Expr:
+        cast = super()._boolean(value)
+        word = cast.this
+        cast.set("this", _filled(word, _SOME_TEXTS[StoredAs.BOOLEAN_TEXT]))
+        return _unless_null(word, cast)
 
     def _timestamp_literal(self, moment: str) -> exp.Expr:
         return call("toDateTime64", text(moment), number(0), text(UTC))
@@ -104,7 +125,7 @@ class ClickHouseDialect(Dialect):
         return _clock_reading(value, _TIME_FORMATS["second"], zone)
 
     def _midnight(self, value: exp.Expr) -> exp.Expr:
-        return call("toDateTime64", self.cast(value, "String"), number(0), text(UTC))
+        return _timestamp(self.cast(value, "String"))
 
     def spine(self, start: exp.Expr, end: exp.Expr, step: PeriodLength, most: int) -> exp.Select:
         """Return the date spine from the table of numbers. Its rows are counted first because dates end in 2299."""
@@ -117,8 +138,26 @@ class ClickHouseDialect(Dialect):
 
 def _clock_reading(value: exp.Expr, form: str, zone: str | None = None) -> exp.Expr:
     """Return the local time in a zone (None for the value's own), in a formatDateTime format."""
-    shown = call("formatDateTime", value, text(form), *([text(zone)] if zone else []))
-    return call("toDateTime64", shown, number(0), text(UTC))
+    return _timestamp(call("formatDateTime", value, text(form), *([text(zone)] if zone else [])))
+
+
+def _timestamp(value: exp.Expr) -> exp.Expr:
+    """Return a text that is a timestamp or NULL as a timestamp; `toDateTime64` fails for a column of NULL.
+
+    For another text, it is NULL.
+    """
+    return exp.Cast(this=value.copy(), to=data_type(f"Nullable(DateTime64(0, '{UTC}'))", "clickhouse").copy())
+
+
+def _filled(value: exp.Expr, some: str) -> exp.Expr:
+    """Return a text with another one for NULL, which strict casts reject."""
+    return exp.Coalesce(this=value.copy(), expressions=[text(some)])
+
+
+def _unless_null(value: exp.Expr, cast: exp.Expr) -> exp.Expr:
+    """Return NULL for a value that is NULL, and otherwise what was made of it."""
+    missing = exp.Is(this=value.copy(), expression=exp.null())
+    return exp.Case(ifs=[exp.If(this=missing, true=exp.null())], default=cast)
 
 
 DIALECT = ClickHouseDialect()

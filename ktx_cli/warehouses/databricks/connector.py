@@ -10,7 +10,7 @@ from urllib.request import getproxies
 from ktx_cli.core import Command, Hint, SettingPath
 from ktx_cli.warehouses import base, cloud, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
-from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, TableKind, TableRef
+from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
 _PORT = 443
@@ -77,7 +77,7 @@ class DatabricksConnector(cloud.CloudConnector):
             return [tuple(row) for row in cursor.fetchall()]
 
     def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
-        with session.cursor(arraysize=max_rows + 1) as cursor:
+        with session.cursor(arraysize=max_rows + 1) as cursor, self._cancellable(lambda: _cancelled(cursor)):
             cursor.execute(tagged(sql), list(parameters) or None)
             columns = tuple(each[0] for each in cursor.description or ())
             rows, cut = base.capped(iter(cursor.fetchone, None), max_rows)
@@ -129,8 +129,25 @@ class DatabricksConnector(cloud.CloudConnector):
             f"Databricks {sql_version or runtime or ''}".strip(), user, self.address.database or catalog
         )
 
+    def _session_facts(self, read: Reader) -> Sequence[Any]:
+        identity = self._identity(read)
+        user = cloud.identifier("databricks", str(identity.user))
+        groups = PartReader(read, self._driver_error())("groups", f"SHOW GROUPS WITH USER {user}")
+        return identity.user, identity.database, identity.facts, sorted(map(repr, groups))
+
     def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         return DatabricksCatalog(read, parts, identity.database)
+
+    def _changes(self, read: Reader, parts: PartReader, tables: Sequence[Table]) -> cloud.Rows:
+        """See `CloudConnector`. Only Delta tables have versions, and nothing is missed: every change makes a new one.
+
+        `last_altered` in the catalog does not change with the rows.
+        """
+        catalog, schemas = self._identity(read).database, cloud.schemas_of(tables)
+        named = parts("formats", _filled(_DELTA_TABLES, catalog, schemas)) if schemas else []
+        versioned = {TableRef(schema, name) for schema, name in named}
+        refs = [table.ref for table in tables if table.ref in versioned]
+        return cloud.read_of_each(read, lambda ref: version_sql(catalog, ref), refs)
 
     def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         schemas = sorted({ref.schema for ref in found if ref.schema is not None})
@@ -143,6 +160,13 @@ class DatabricksConnector(cloud.CloudConnector):
         if parts.problems or not held:
             return cloud.Rights(None, tuple(f"{each.what}: {each.message}" for each in parts.problems))
         return cloud.Rights(any(each not in _READING for each in held), (f"holds {', '.join(held)}",))
+
+
+def _cancelled(cursor: Any) -> bool:
+    if cursor.active_command_id is None:
+        return False
+    cursor.cancel()
+    return True
 
 
 IDENTITY = "SELECT current_version().dbsql_version, current_version().dbr_version, current_user(), current_catalog()"
@@ -189,6 +213,10 @@ _VIEWS = """
 SELECT table_schema, table_name, view_definition
 FROM {catalog}.information_schema.views WHERE table_schema IN ({schemas})
 """
+_DELTA_TABLES = """
+SELECT table_schema, table_name FROM {catalog}.information_schema.tables
+WHERE table_schema IN ({schemas}) AND table_type IN ('MANAGED', 'EXTERNAL') AND upper(data_source_format) = 'DELTA'
+"""
 _GRANTS = """
 SELECT DISTINCT grantee, privilege_type FROM {catalog}.information_schema.table_privileges
 WHERE table_schema IN ({schemas})
@@ -201,6 +229,18 @@ UNION SELECT table_owner, 'OWNERSHIP' FROM {catalog}.information_schema.tables W
 def grants_sql(catalog: str, schemas: Sequence[str]) -> str:
     """Return the statement that lists all grantees, including owners, and their privileges in some schemas."""
     return _filled(_GRANTS, catalog, schemas)
+
+
+def version_sql(catalog: str, ref: TableRef) -> str:
+    """Return the query for one row with schema, table and the current version of a Delta table.
+
+    Versions count again from zero if the table is dropped and created again, but at another time.
+    """
+    schema = str(ref.schema)
+    return (
+        f"SELECT {cloud.texts('databricks', [schema, ref.name])}, concat(version, ' ', unix_micros(timestamp)) "
+        f"FROM (DESCRIBE HISTORY {cloud.identifier('databricks', catalog, schema, ref.name)} LIMIT 1)"
+    )
 
 
 def members_sql(groups: Sequence[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from importlib import metadata
 from typing import Final
 
 from ktx_cli.faces import exp
@@ -20,6 +22,10 @@ class DuckDbDialect(Dialect):
     title = "DuckDB"
     not_summed = frozenset({SemanticType.TIME})
     text_cast = "CAST({} AS VARCHAR)"
+    text_hash = "(system.main.hash({}, '{version}') >> 4)"
+    numeric_hashes = True
+    distinct_estimate = "approx_count_distinct({})"
+    distinct_error = 0.05
     sample = "TABLESAMPLE reservoir({count} ROWS) REPEATABLE ({seed})"
     filters_aggregates = True
     has_percentiles = True
@@ -61,6 +67,10 @@ class DuckDbDialect(Dialect):
         """Return the first characters of a text. The schema matters, because a database may define its own `substr`."""
         return f"system.main.substr({value}, 1, {length})"
 
+    def hashed(self, value: str) -> str:
+        """Return the SQL for the hash of a text, which differs between versions of DuckDB."""
+        return self.text_hash.format(value, version=_version())
+
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
         """Return whether the error's class indicates a mistake in the statement."""
         return getattr(error, "kind", type(error).__name__) in _STATEMENT_ERRORS
@@ -69,6 +79,14 @@ class DuckDbDialect(Dialect):
         """Return DuckDB's own row number."""
         names = {column.name.lower() for column in table.columns}
         return "rowid" if "rowid" not in names and table.ref.schema is not None else None
+
+
+@functools.cache
+def _version() -> str:
+    try:
+        return metadata.version("duckdb")
+    except metadata.PackageNotFoundError:
+        return ""  # Then no database is read either.
 
 
 DIALECT = DuckDbDialect()

@@ -6,7 +6,7 @@ import gzip
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -108,6 +108,12 @@ class FilesConnector(DuckDbSession):
         """Return a string that changes with any file or the number of files."""
         found = base.file_evidence(file.path for file in self._files)
         return None if found is None else f"DuckDB {self._opened_session().version} {found}"
+
+    def table_evidence(self, tables: Sequence[Table]) -> Mapping[TableRef, str]:
+        """See `TableEvident`: nothing can be missed, because no program can set the change time of a file back."""
+        version = self._opened_session().version
+        found = ((file.ref, base.file_evidence([file.path])) for file in self._files)
+        return {ref: f"DuckDB {version} {text}" for ref, text in found if text is not None}
 
     def _prepare(self, session: Session) -> None:
         """Create a view for every readable file."""

@@ -143,8 +143,19 @@ class LakeConnector(DuckDbSession):
         refs = port.select(self._listed, self._own_scope).refs
         digest = hashlib.sha256(repr([problem.message for problem in self._problems]).encode())
         for ref, state in zip(refs, self._side_by_side(self._state_or_problem, refs), strict=True):
-            digest.update(repr((ref.schema, ref.name, state)).encode("utf-8", "surrogatepass"))
+            text = state.message if isinstance(state, ObjectProblem) else state
+            digest.update(repr((ref.schema, ref.name, text)).encode("utf-8", "surrogatepass"))
         return f"{self.library} DuckDB {version('duckdb')} {digest.hexdigest()}"
+
+    def table_evidence(self, tables: Sequence[port.Table]) -> Mapping[TableRef, str]:
+        """See `TableEvident`. Nothing can be missed: a snapshot of a table never changes.
+
+        Tables whose metadata cannot be read are absent.
+        """
+        listed = frozenset(self._listed)
+        refs = [table.ref for table in tables if table.ref in listed]
+        states = self._side_by_side(self._state_or_problem, refs)
+        return {ref: state for ref, state in zip(refs, states, strict=True) if isinstance(state, str)}
 
     def close(self) -> None:
         """Close the sessions; calling it twice is harmless."""
@@ -271,11 +282,11 @@ class LakeConnector(DuckDbSession):
             return self._object_problem(ref, error)
         return table
 
-    def _state_or_problem(self, ref: TableRef) -> str:
+    def _state_or_problem(self, ref: TableRef) -> str | ObjectProblem:
         try:
             return self._within(lambda: self._state(ref))
         except Exception as error:  # noqa: BLE001 (as above)
-            return self._object_problem(ref, error).message
+            return self._object_problem(ref, error)
 
     def _object_problem(self, ref: TableRef, error: Exception) -> ObjectProblem:
         return ObjectProblem(ref, "table", base.reason(self.clean(library_message(error))))

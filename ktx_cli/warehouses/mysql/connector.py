@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
@@ -43,6 +43,7 @@ class MySqlConnector(ServerConnector):
     """Read-only sessions on a MySQL or MariaDB server."""
 
     dialect = "mysql"
+    own_catalog = None
     default_port = 3306
     url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **ADDRESS,
@@ -91,6 +92,10 @@ class MySqlConnector(ServerConnector):
             with connection.cursor() as cursor:
                 cursor.execute("SELECT @@version_comment")
                 self._analytic = bool(_ANALYTIC.search(str(cursor.fetchone())))
+                self.interruptible = not self._analytic
+                if self.interruptible:
+                    cursor.execute("SELECT @@hostname, @@port, @@server_id")
+                    connection.reached = cursor.fetchone()
                 for statement in self._session_settings(connection.server_version):
                     cursor.execute(statement)
         except BaseException:
@@ -185,6 +190,24 @@ class MySqlConnector(ServerConnector):
         return context
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
+        with self._cancellable(lambda: self._kill(session), session):
+            return self._executed(session, sql, parameters, max_rows)
+
+    def _kill(self, session: Any) -> bool:
+        """Cancel the statement of a session from a second one, if that one is on the same server.
+
+        An address may lead to several servers, on each of which the number of a session means another one.
+        """
+        other = self._connect()
+        try:
+            if other.reached == session.reached:
+                with other.cursor() as cursor:
+                    cursor.execute(f"KILL QUERY {int(session.thread_id())}")
+        finally:
+            self._end(other)
+        return False  # the session may have been between two statements
+
+    def _executed(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
         from pymysql.cursors import SSCursor
 
         # The server has a default row limit of its own, unless the statement has a larger LIMIT.
@@ -238,6 +261,13 @@ class MySqlConnector(ServerConnector):
         parts = PartReader(read, self._driver_error())
         tables, problems = MySqlCatalog(read, parts).read(self._relations(read, scope), scope)
         return port.DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, comment))
+
+    session_facts = ("SELECT current_user(), database()", "SELECT current_role()")
+
+    def table_evidence(self, tables: Sequence[port.Table]) -> Mapping[port.TableRef, str]:
+        """See `TableEvident` and `read_changes`."""
+        with self._rows() as read:
+            return PartReader(read, self._driver_error()).changes(read_changes)
 
     def _relations(self, read: Reader, scope: port.Scope) -> dict[port.TableRef, TableDraft]:
         """The relations that may be in scope: without `schemas`, those of the connection's own database and of schemas
@@ -346,6 +376,26 @@ SELECT table_schema, table_name, constraint_name, column_name, referenced_table_
 FROM information_schema.key_column_usage WHERE table_schema IN %s AND referenced_table_name IS NOT NULL
 ORDER BY table_schema, table_name, constraint_name, ordinal_position
 """
+_CHANGES = """
+SELECT table_schema, table_name, CONCAT_WS(' ', create_time, update_time) FROM information_schema.tables
+WHERE table_type = 'BASE TABLE' AND update_time < NOW() - INTERVAL 3 SECOND AND table_schema NOT IN
+  ('mysql', 'information_schema', 'performance_schema', 'sys', '_statistics_', '__internal_schema')
+"""
+
+
+def read_changes(read: Reader) -> dict[port.TableRef, str]:
+    """Return table -> a string that changes with its rows: the time of the last commit that changed it.
+
+    Nothing is missed. Tables are absent whose time the server does not know: it forgets the time of an InnoDB table
+    when it restarts, and when it needs the memory for other tables. So are partitioned tables, and those that
+    have just been changed, because the time has whole seconds.
+    """
+    ((version, comment),) = read("SELECT version(), @@version_comment")
+    if "mariadb" not in f"{version} {comment}".lower():
+        read("SET SESSION information_schema_stats_expiry = 0")  # Otherwise the times are up to a day old.
+    return {port.TableRef(schema, name): text for schema, name, text in read(_CHANGES)}
+
+
 _VIEWS = "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE table_schema IN %s"
 _BROKEN = "references invalid table(s)"
 

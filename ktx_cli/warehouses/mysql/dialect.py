@@ -47,6 +47,7 @@ class MySqlDialect(Dialect):
     casts_cost_indexes = True
     casts_strictly = False
     folds_texts = True
+    text_hash = "md5(convert({} USING utf8mb4))"  # A hash of the same text in two character sets would differ.
     exact_texts = "COLLATION_NAME REGEXP '_(bin|cs)(_|$)'"
     dates_as_texts = True
     explain_options = r"(?:extended|partitions|format\s*=\s*(?:json|traditional|tree))?"

@@ -34,6 +34,7 @@ class PostgresConnection(Server):
 
 WAREHOUSE = Warehouse(
     driver="postgres",
+    system="postgresql",
     dialect="postgres",
     settings=PostgresConnection,
     connector="ktx_cli.warehouses.postgres.connector:PostgresConnector",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, folded, option_file, require_choice
-from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
-from ktx_cli.warehouses.postgres.catalog import LockedReader, PostgresCatalog, list_relations
+from ktx_cli.warehouses.port import ConnectionTest, DatabaseSchema, QueryResult, Scope, Table, TableRef, select
+from ktx_cli.warehouses.postgres.catalog import LockedReader, PostgresCatalog, list_relations, read_changes
 from ktx_cli.warehouses.server import PartReader, ServerConnector, is_local, option_flag, tagged, tagged_postgres_cursor
 
 if TYPE_CHECKING:
@@ -94,33 +94,6 @@ class PostgresConnector(ServerConnector):
     reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
     _dropped = False
     """Whether a session started without its login settings, so that each statement has to set them."""
-
-    def __init__(self, spec: ConnectionSpec) -> None:
-        self._running: list[Any] = []
-        self._ending = threading.Lock()
-        super().__init__(spec)
-
-    def interrupt(self) -> None:
-        """See `Interruptible`: asks the server to cancel the running statements of `query`."""
-        import psycopg
-
-        with self._ending:
-            for session in self._running:
-                try:
-                    session.cancel_safe(timeout=base.CONNECT_SECONDS)
-                except psycopg.Error:  # It no longer has a connection, so nothing is running.
-                    continue
-
-    @contextmanager
-    def _under_way(self, session: Any) -> Iterator[None]:
-        """Let `interrupt` stop a session's statements inside the block, but not after it."""
-        with self._ending:
-            self._running.append(session)
-        try:
-            yield
-        finally:
-            with self._ending:
-                self._running.remove(session)
 
     def _connect(self) -> Any:
         import psycopg
@@ -266,7 +239,7 @@ class PostgresConnector(ServerConnector):
         return not session.closed and session.info.transaction_status == TransactionStatus.IDLE
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
-        with self._under_way(session), self._transaction(session) as cursor:
+        with self._cancellable(partial(_cancel, session), session), self._transaction(session) as cursor:
             # stream() uses the extended protocol, which accepts only one statement and stops the server early.
             rows = cursor.stream(sql, parameters)
             kept, more = base.capped(rows, max_rows)
@@ -308,6 +281,13 @@ class PostgresConnector(ServerConnector):
         catalog = PostgresCatalog(read, parts, LockedReader(read, _lock_error()))
         tables, problems = catalog.read(scope, catalog=database)
         return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version))
+
+    session_facts = ("SELECT current_user::varchar, session_user::varchar, pg_catalog.current_database()::varchar",)
+
+    def table_evidence(self, tables: Sequence[Table]) -> Mapping[TableRef, str]:
+        """See `TableEvident` and `read_changes`."""
+        with self._rows() as read:
+            return PartReader(read, self._driver_error()).changes(read_changes)
 
     def _driver_error(self) -> type[Exception]:
         import psycopg
@@ -393,6 +373,10 @@ class SimilarConnector(PostgresConnector):
             raise
         return session
 
+    def table_evidence(self, tables: Sequence[Table]) -> Mapping[TableRef, str]:
+        """Return nothing: the counters of such a server do not mean what those of Postgres do."""
+        return {}
+
     @contextmanager
     def _picture(self) -> Iterator[Reader]:
         with self._rows() as read:
@@ -420,6 +404,11 @@ def _limits(seconds: float) -> dict[str, str]:
         # A session that hangs between two statements releases its locks.
         "idle_in_transaction_session_timeout": str(int(seconds * 1000)),
     }
+
+
+def _cancel(session: Any) -> bool:
+    session.cancel_safe(timeout=base.CONNECT_SECONDS)
+    return False  # the session may have been between two statements
 
 
 def _path(text: str) -> list[str]:

@@ -35,6 +35,8 @@ class PostgresDialect(Dialect):
     not_summed = frozenset({SemanticType.BOOLEAN})
     sample = "TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({seed})"
     text_cast = "{}::text"
+    text_hash = "((hashtextextended({}, 0) >> 4) & 1152921504606846975)"  # Partitions depend on it in all versions.
+    numeric_hashes = True
     requires_typed_nulls = True
     filters_aggregates = True
     has_percentiles = True

@@ -30,6 +30,7 @@ class RedshiftConnection(Server):
 
 WAREHOUSE = Warehouse(
     driver="redshift",
+    system="aws.redshift",
     dialect="redshift",
     settings=RedshiftConnection,
     connector="ktx_cli.warehouses.redshift.connector:RedshiftConnector",

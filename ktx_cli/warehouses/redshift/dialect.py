@@ -24,6 +24,9 @@ class RedshiftDialect(PostgresDialect):
     name = "redshift"
     title = "Redshift"
     text_cast = "CAST({} AS varchar)"
+    text_hash = "md5({})"
+    numeric_hashes = False
+    distinct_estimate = "APPROXIMATE COUNT(DISTINCT {})"
     compares_missing_values = False
     sample = ""  # It has no clause for one.
     filters_aggregates = False

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
 from ktx_cli.warehouses import base, cloud
 from ktx_cli.warehouses.base import ANY, TableDraft, read_only_error, require_known
-from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, TableKind, TableRef
+from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
 _STOPPED = (604, 630)
@@ -99,13 +99,22 @@ class SnowflakeConnector(cloud.CloudConnector):
         return [tuple(row[place] for place in places) for row in rows]
 
     def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
-        with session.cursor() as cursor:
+        with session.cursor() as cursor, self._cancellable(lambda: self._cancelled(session)):
             self._execute(cursor, sql, parameters, max_rows + 1)
             columns = tuple(each[0] for each in cursor.description or ())
             rows, cut = base.capped(iter(cursor.fetchone, None), max_rows)
         if not columns:
             raise read_only_error(self.where, "a statement that returns nothing is")
         return QueryResult(columns, rows, cut)
+
+    def _cancelled(self, session: Any) -> bool:
+        """Cancel the statement of a session, which runs one at a time, from a second one: no client tells its id."""
+        other = self._connect()
+        try:
+            self._fetch(other, f"SELECT SYSTEM$CANCEL_ALL_QUERIES({int(session.session_id)})", ())
+        finally:
+            self._end(other)
+        return False  # the statement may not have arrived
 
     def _execute(self, cursor: Any, sql: str, parameters: tuple[Any, ...], max_rows: int | None = None) -> None:
         seconds = self.whole_seconds + base.CONNECT_SECONDS
@@ -162,6 +171,13 @@ class SnowflakeConnector(cloud.CloudConnector):
 
     def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         return SnowflakeCatalog(read, parts, identity.database)
+
+    def _changes(self, read: Reader, parts: PartReader, tables: Sequence[Table]) -> cloud.Rows:
+        """See `CloudConnector`. Nothing is missed: `LAST_ALTERED` changes with every statement that changes a table.
+
+        Reclustering changes it too. External tables are absent, because their files change unnoticed.
+        """
+        return SnowflakeCatalog(read, parts, self._identity(read).database).changes()
 
     def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         parts = PartReader(read, self._driver_error())
@@ -261,6 +277,11 @@ _RELATIONS = """
 SELECT table_schema, table_name, table_type, comment, row_count
 FROM {database}.INFORMATION_SCHEMA.TABLES WHERE table_schema <> 'INFORMATION_SCHEMA'
 """
+_CHANGES = """
+SELECT table_schema, table_name,
+       CAST(created AS VARCHAR) || ' ' || CAST(last_altered AS VARCHAR) || ' ' || CAST(row_count AS VARCHAR)
+FROM {database}.INFORMATION_SCHEMA.TABLES WHERE table_type = 'BASE TABLE'
+"""
 _COLUMNS = """
 SELECT table_schema, table_name, column_name,
        CASE WHEN data_type = 'NUMBER' THEN 'NUMBER(' || numeric_precision || ',' || numeric_scale || ')'
@@ -299,6 +320,10 @@ class SnowflakeCatalog:
         drafts = cloud.drafts_of(self._read(self._sql(_RELATIONS)), _KINDS)
         self._materialized = any(draft.kind is TableKind.MATERIALIZED_VIEW for draft in drafts.values())
         return drafts
+
+    def changes(self) -> cloud.Rows:
+        """Return the tables with a text that changes with their rows."""
+        return self._parts("changes", self._sql(_CHANGES))
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the columns."""

@@ -14,6 +14,8 @@ class SnowflakeDialect(Dialect):
     name = "snowflake"
     title = "Snowflake"
     text_cast = "CAST({} AS VARCHAR)"
+    text_hash = "md5({})"
+    distinct_estimate = "approx_count_distinct({})"
     sample = "SAMPLE SYSTEM ({percent}) SEED ({seed})"
     escapes_in_texts = True
     has_percentiles = True

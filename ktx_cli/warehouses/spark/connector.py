@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 from ktx_cli.core import Command, Hint
 from ktx_cli.warehouses import base, cloud, server
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
-from ktx_cli.warehouses.port import ConnectionSpec, Index, QueryResult, Scope, TableKind, TableRef
+from ktx_cli.warehouses.port import ConnectionSpec, Index, QueryResult, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 from ktx_cli.warehouses.spark.session import Session, UnreadableValueError, spark_address
 
@@ -41,17 +41,10 @@ class SparkConnector(cloud.CloudConnector):
 
     def __init__(self, spec: ConnectionSpec) -> None:
         self._spark_address = address = spark_address(spec)
-        self._running: list[Session] = []
-        self._ending = threading.Lock()
+        self._formats: dict[TableRef, str] = {}
         catalog = str(spec.options.get("catalog") or "")
         place = f"{address}/{catalog}" if catalog else str(address)
         super().__init__(spec, ServerAddress(address.host, address.port, catalog, address.user, address.token), place)
-
-    def interrupt(self) -> None:
-        """See `Interruptible`: asks the server to cancel the running statements."""
-        with self._ending:
-            for session in self._running:
-                self._stop(session)
 
     def _check(self, sql: str) -> None:
         super()._check(sql)
@@ -79,7 +72,8 @@ class SparkConnector(cloud.CloudConnector):
 
     def _run(self, session: Session, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
         is_query = leading_keyword(sql)[0] in _QUERIES
-        with closing(session.rows(enclosed(sql, max_rows + 1) if is_query else tagged(sql), parameters)) as batches:
+        text = enclosed(sql, max_rows + 1) if is_query else tagged(sql)
+        with self._cancellable(lambda: self._stop(session)), closing(session.rows(text, parameters)) as batches:
             columns, first = next(batches, ((), []))
             rest = (row for _, batch in batches for row in batch)
             rows, cut = base.capped(itertools.chain(first, rest), max_rows)
@@ -102,8 +96,6 @@ class SparkConnector(cloud.CloudConnector):
                 seconds, left = _AGAIN, left - _AGAIN
 
         watcher = threading.Thread(target=watch, daemon=True)
-        with self._ending:
-            self._running.append(session)
         watcher.start()
         try:
             yield
@@ -114,14 +106,13 @@ class SparkConnector(cloud.CloudConnector):
         finally:
             done.set()
             watcher.join()
-            with self._ending:
-                self._running.remove(session)
 
-    def _stop(self, session: Session) -> None:
+    def _stop(self, session: Session) -> bool:
+        """Interrupt the running statement, and return whether that is certain."""
         try:
-            session.interrupt()
+            return session.interrupt()
         except self._client_errors():
-            return  # It no longer has a connection, so nothing is running.
+            return False  # It no longer has a connection, so nothing is running.
 
     def _reusable(self, session: Session) -> bool:
         return not session.broken
@@ -170,7 +161,24 @@ class SparkConnector(cloud.CloudConnector):
         return cloud.Identity(f"Spark {str(version).partition(' ')[0]}", user, catalog)
 
     def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
-        return SparkCatalog(read, parts, identity.database, scope.schemas)
+        return SparkCatalog(read, parts, identity.database, scope.schemas, self._formats)
+
+    def _changes(self, read: Reader, parts: PartReader, tables: Sequence[Table]) -> cloud.Rows:
+        """See `CloudConnector`. Only Iceberg and Delta tables have a log of their changes, in which nothing is missing.
+
+        Spark reads the history of a Delta table in no other statement, so each needs its own. The formats are those of
+        the last introspection.
+        """
+        catalog = self._identity(read).database
+        formats = {table.ref: self._formats.get(table.ref) for table in tables}
+        iceberg = [ref for ref, kind in formats.items() if kind == "iceberg"]
+        rows = cloud.read_of_each(read, lambda ref: log_sql(catalog, ref), iceberg)
+        for ref in (ref for ref, kind in formats.items() if kind == "delta"):
+            history = parts("history", history_sql(catalog, ref))
+            rows += [(ref.schema, ref.name, f"{version} {moment}") for version, moment, *_ in history[:1]]
+            if len(parts.problems) >= cloud.MOST_FAILURES:
+                break
+        return rows
 
     def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         return cloud.Rights(None, ("Spark lists no privileges and has no read-only sessions",))
@@ -213,9 +221,15 @@ _ROWS: Final = re.compile(r"(\d+) rows")
 
 
 class SparkCatalog:
-    """A single read of a catalog: one statement for its schemas, one for each schema, one for each table in scope."""
+    """A single read of a catalog: one statement for its schemas, one for each schema, one for each table in scope.
 
-    def __init__(self, read: Reader, parts: PartReader, catalog: str, schemas: Sequence[str] | None) -> None:
+    The format of each table (`parquet`, `iceberg`, `delta`) is added to `formats`.
+    """
+
+    def __init__(
+        self, read: Reader, parts: PartReader, catalog: str, schemas: Sequence[str] | None, formats: dict[TableRef, str]
+    ) -> None:
+        self._formats = formats
         self._read = read
         self._parts = parts
         self._catalog = catalog
@@ -257,6 +271,7 @@ class SparkCatalog:
         details = {name: value for name, value, _ in parts.get("# Detailed Table Information", ())}
         draft = self._drafts[ref]
         draft.kind = _KINDS.get(str(details.get("Type")), TableKind.TABLE)
+        self._formats[ref] = str(details.get("Provider") or "").lower() if draft.kind is TableKind.TABLE else ""
         draft.comment = details.get("Comment") or None
         rows = _ROWS.search(details.get("Statistics") or "")
         draft.row_estimate = int(rows[1]) if rows else None
@@ -271,6 +286,21 @@ class SparkCatalog:
 
     def _name(self, *names: str) -> str:
         return cloud.identifier("spark", self._catalog, *names)
+
+
+def log_sql(catalog: str, ref: TableRef) -> str:
+    """Return the query for one row with schema, table and a text that changes with the log of an Iceberg table.
+
+    Each change, of its structure too, has a metadata file.
+    """
+    path = cloud.identifier("spark", catalog, str(ref.schema), ref.name, "metadata_log_entries")
+    names = cloud.texts("spark", [str(ref.schema), ref.name])
+    return f"SELECT {names}, concat(count(*), ' ', bit_xor(xxhash64(file))) FROM {path}"
+
+
+def history_sql(catalog: str, ref: TableRef) -> str:
+    """Return the statement for the last change of a Delta table: its version, its time, and more."""
+    return f"DESCRIBE HISTORY {cloud.identifier('spark', catalog, str(ref.schema), ref.name)} LIMIT 1"
 
 
 def sections(rows: Sequence[tuple[Any, ...]]) -> dict[str, list[tuple[str, str, str | None]]]:

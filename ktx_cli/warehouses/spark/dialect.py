@@ -25,6 +25,9 @@ class SparkDialect(Dialect):
     title = "Spark SQL"
     not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS STRING)"
+    text_hash = "md5({})"
+    distinct_estimate = "approx_count_distinct({})"
+    distinct_error = 0.05
     sample = "TABLESAMPLE ({percent} PERCENT) REPEATABLE ({seed})"
     name_quotes = ("`", "`")
     escapes_in_texts = True

@@ -169,11 +169,10 @@ class Session:
                 self.interrupt()
             self._tag = ""
 
-    def interrupt(self) -> None:
-        """Ask the server to cancel the running statement, and no later one; harmless if there is none."""
+    def interrupt(self) -> bool:
+        """Ask the server to cancel the running statement, and no later one. Return whether it knows the statement."""
         tag = self._tag
-        if tag:
-            self._client.interrupt_tag(tag)
+        return bool(tag and self._client.interrupt_tag(tag))
 
     def cut(self) -> None:
         """Close the connection, which ends the running call at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sqlite3
@@ -257,6 +258,8 @@ BUSY_SECONDS = 5.0
 
 _HEADER = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
+_MOST_WAL_BYTES = 256 * 1024**2
+"""The size of a WAL above which nothing is known of the file; SQLite itself keeps it to about 4 MB."""
 _READING_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
     # A virtual table compiles these when it is first read; executing them fails in a read-only session.
@@ -402,13 +405,15 @@ class SqliteConnector(IsolatedConnector):
     def evidence(self) -> str | None:
         """Return a string that changes with the file, or None while there is a journal or if the file was replaced.
 
-        It covers the header, with SQLite's own counter of changes.
+        It covers the header, with SQLite's own counter of changes, and the content of the WAL, in which commits are
+        written first.
         """
         with self._lock:
             replaced = self._is_open() and self._inode != self._fingerprint()[0]
-            waiting = any(base.has_bytes(Path(f"{self.path}{end}")) for end in ("-wal", "-journal"))
+            waiting = base.has_bytes(Path(f"{self.path}-journal"))
             found = None if replaced or waiting else base.file_evidence([self.path], _HEADER_BYTES)
-        return None if found is None else f"SQLite {sqlite3.sqlite_version} {found}"
+            wal = None if found is None else _wal_digest(Path(f"{self.path}-wal"))
+        return None if found is None or wal is None else f"SQLite {sqlite3.sqlite_version} {found}{wal}"
 
     def _is_open(self) -> bool:
         return self._connection is not None and self._connection.is_open
@@ -447,3 +452,20 @@ class SqliteConnector(IsolatedConnector):
                 damaged = name.startswith("SQLITE_CORRUPT") and sql is not None
                 return self.failure(message, hint=hint, code="query" if damaged else "connection")
         return self.failure(str(error), code="query" if sql is not None else "connection")
+
+
+def _wal_digest(path: Path) -> str | None:
+    """Return a digest of the content of a WAL, empty without one, or None if it cannot be read or is too large.
+
+    Its time of change would not do: SQLite sets its owner, and so this time, whenever root opens it.
+    """
+    try:
+        with path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if not size:
+                return ""
+            return None if size > _MOST_WAL_BYTES else f" {hashlib.file_digest(stream, 'sha256').hexdigest()}"
+    except FileNotFoundError:
+        return ""
+    except OSError:
+        return None

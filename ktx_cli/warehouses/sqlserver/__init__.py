@@ -33,6 +33,7 @@ class SqlServerConnection(Server):
 
 WAREHOUSE = Warehouse(
     driver="sqlserver",
+    system="microsoft.sql_server",
     dialect="tsql",
     settings=SqlServerConnection,
     connector="ktx_cli.warehouses.sqlserver.connector:SqlServerConnector",

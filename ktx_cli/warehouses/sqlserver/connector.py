@@ -81,6 +81,7 @@ class SqlServerConnector(ServerConnector):
         "trustServerCertificate": FLAG,
     }
     reading = frozenset({"SELECT", "WITH"})
+    interruptible = False  # its driver cannot, and KILL takes a right that no reader has
 
     def _check(self, sql: str) -> None:
         super()._check(sql)

@@ -25,6 +25,8 @@ class SqlServerDialect(Dialect):
     title = "SQL Server"
     not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS nvarchar(max))"
+    text_hash = "lower(CONVERT(varchar(32), HASHBYTES('MD5', {}), 2))"
+    distinct_estimate = "approx_count_distinct({})"
     compares_missing_values = False
     name_quotes = ("[", "]")
     requires_typed_nulls = True

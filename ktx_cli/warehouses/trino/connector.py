@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ktx_cli.core import Command, ConfigError, Hint
 from ktx_cli.warehouses import base, cloud
 from ktx_cli.warehouses.base import ADDRESS, FLAG, TableDraft, read_only_error, require_known
-from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, TableKind, TableRef
+from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, option_flag, server_address, tagged
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ class TrinoConnector(cloud.CloudConnector):
         if not address.user:
             cloud.required(spec, "user", "ktx_reader")
         super().__init__(spec, address, f"{address.host}:{address.port}/{self.catalog}")
+
+    @property
+    def own_catalog(self) -> str:
+        """See `catalog_of`."""
+        return self.catalog
 
     def _check(self, sql: str) -> None:
         super()._check(sql)
@@ -90,7 +95,7 @@ class TrinoConnector(cloud.CloudConnector):
             return [tuple(row) for row in cursor.fetchall()]
 
     def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
-        with _read_only(session), session.cursor() as cursor:
+        with _read_only(session), session.cursor() as cursor, self._cancellable(lambda: _cancelled(cursor)):
             cursor.execute(tagged(sql), parameters)
             rows, cut = base.capped(iter(cursor.fetchone, None), max_rows)
             columns = tuple(each.name for each in cursor.description or ())
@@ -141,8 +146,28 @@ class TrinoConnector(cloud.CloudConnector):
         ((version, user, catalog),) = read(IDENTITY)
         return cloud.Identity(f"Trino {version}", user, catalog or self.catalog)
 
+    def _session_facts(self, read: Reader) -> Sequence[Any]:
+        parts = PartReader(read, cloud.ClientError)
+        roles = (
+            parts("roles", f"SHOW CURRENT ROLES{within}")
+            for within in ("", f" FROM {cloud.identifier('trino', self.catalog)}")
+        )
+        return *super()._session_facts(read), *(sorted(map(repr, each)) for each in roles)
+
     def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         return TrinoCatalog(read, parts, identity.database)
+
+    def _changes(self, read: Reader, parts: PartReader, tables: Sequence[Table]) -> cloud.Rows:
+        """See `CloudConnector`. Only tables of the Iceberg and Delta Lake connectors have a log of their changes.
+
+        A change of a Delta table by a program that writes no `commitInfo`, which is optional, is not in its history.
+        """
+        rows = parts("connector", CONNECTOR.format(name=cloud.texts("trino", [self.catalog])))
+        log = _LOGS.get(str(rows[0][0])) if rows else None
+        if log is None:
+            return []
+        refs = [table.ref for table in tables if table.kind is TableKind.TABLE and table.ref.schema is not None]
+        return cloud.read_of_each(read, lambda ref: changes_sql(self.catalog, ref, *log), refs)
 
     def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         wanted = set(found)
@@ -187,6 +212,14 @@ def _read_only(session: Any) -> Iterator[None]:
             _roll_back(request)
         raise
     _roll_back(request)
+
+
+def _cancelled(cursor: Any) -> bool:
+    query = cursor._query
+    if query is None:
+        return False
+    query.cancel()
+    return bool(query.cancelled)
 
 
 def _begun(request: Any) -> str:
@@ -236,6 +269,17 @@ def _reason(error: OSError) -> str:
 
 
 IDENTITY = "SELECT version(), current_user, current_catalog"
+CONNECTOR = "SELECT connector_name FROM system.metadata.catalogs WHERE catalog_name = {name}"
+# Each change of an Iceberg table, of its structure too, has a metadata file. Versions of a Delta table count again from
+# zero if it is dropped and created again, but at another time.
+_LOGS: Final[Mapping[str, tuple[str, str]]] = {
+    "iceberg": ("$metadata_log_entries", "concat(CAST(count(*) AS varchar), ' ', to_hex(checksum(file)))"),
+    "delta_lake": (
+        "$history",
+        "concat(CAST(max(version) AS varchar), ' ', CAST(to_unixtime(max_by(timestamp, version)) AS varchar))",
+    ),
+}
+"""Connector -> the end of the name of the table with the log of a table, and a text that changes with each entry."""
 
 # Trino lists a materialized view as a base table.
 _RELATIONS = """
@@ -273,6 +317,12 @@ WHERE (grantee_type = 'USER' AND grantee = current_user)
 def privileges_sql(catalog: str) -> str:
     """Return the statement that lists schema, table and privilege of grants to the user or their roles."""
     return _PRIVILEGES.format(catalog=cloud.identifier("trino", catalog))
+
+
+def changes_sql(catalog: str, ref: TableRef, log: str, text: str) -> str:
+    """Return the query for one row with schema, table and a text that changes with the log of a table."""
+    names = cloud.texts("trino", [str(ref.schema), ref.name])
+    return f"SELECT {names}, {text} FROM {cloud.identifier('trino', catalog, str(ref.schema), ref.name + log)}"
 
 
 class TrinoCatalog:

@@ -28,6 +28,8 @@ class TrinoDialect(Dialect):
     title = "Trino"
     not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS varchar)"
+    text_hash = "lower(to_hex(md5(to_utf8({}))))"
+    distinct_estimate = "approx_distinct({})"
     sample = "TABLESAMPLE BERNOULLI ({percent})"
     filters_aggregates = True
     rounds_averages = True

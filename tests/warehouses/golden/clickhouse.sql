@@ -1,6 +1,15 @@
 -- _WHO
 SELECT version(), currentUser(), currentDatabase();
 
+-- CHANGES
+SELECT t.database, t.name, concat(toString(t.uuid), ' ', toString(t.metadata_modification_time), ' ', p.parts)
+FROM system.tables AS t
+JOIN (SELECT database, table,
+             concat(toString(count()), ' ', toString(sum(rows)), ' ', toString(groupBitXor(cityHash64(
+                 partition_id, name, hash_of_all_files)))) AS parts
+      FROM system.parts WHERE active GROUP BY database, table) AS p ON p.database = t.database AND p.table = t.name
+WHERE t.engine LIKE '%MergeTree' AND t.database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema');
+
 -- RELATIONS
 SELECT database, name, engine, comment, total_rows, sorting_key FROM system.tables
 WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') AND NOT is_temporary
