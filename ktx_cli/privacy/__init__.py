@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.privacy.columns import Refusal, ValueKind, refusal
+    from ktx_cli.privacy.columns import Refusal, ValueKind, refusal, sign_of_name
     from ktx_cli.privacy.personal import personal_data
     from ktx_cli.privacy.signs import Sign, all_secrets, secrets, sign_of
 

@@ -58,12 +58,19 @@ class Refusal:
 
 
 def refusal(
-    table: str, column: str, kind: ValueKind, values: Collection[Any], *, is_restricted: bool = False
+    table: str,
+    column: str,
+    kind: ValueKind,
+    values: Collection[Any],
+    *,
+    is_restricted: bool = False,
+    is_impersonal: bool = False,
 ) -> Refusal | None:
     """Return why a column's values are not stored, or None if they may be.
 
     `values`: its known distinct values, without NULL. `is_restricted`: whether a context source such as a data contract
-    classifies the column as personal or restricted.
+    classifies the column as personal or restricted. `is_impersonal`: whether it is known that these values show nothing
+    personal, so that they only have to be compared with dates.
     """
     if is_restricted and values:
         return Refusal(signs.Sign.RESTRICTED, "a context source")
@@ -72,11 +79,11 @@ def refusal(
     named = sign_of_name(table, column)
     if named is not None:
         return Refusal(named, "name")
-    found = _sign_of_values(kind, values)
+    found = _sign_of_dates(kind, values) if is_impersonal else _sign_of_values(kind, values)
     return None if found is None else Refusal(found, "value")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 17)
 def sign_of_name(table: str, column: str) -> signs.Sign | None:
     """Return what a column's name indicates about its values, or None if nothing."""
     words = split_name(column)
@@ -85,24 +92,29 @@ def sign_of_name(table: str, column: str) -> signs.Sign | None:
     trait = signs.trait_of(split_name(table), words)
     if trait is not None:
         return trait
+    found, may_name = _sign_of_words(words)
+    return signs.Sign.NAME if may_name and _is_person(words, split_name(table)) else found
+
+
+@lru_cache(maxsize=1 << 16)
+def _sign_of_words(words: tuple[str, ...]) -> tuple[signs.Sign | None, bool]:
+    """Return what the words of a column's name indicate in any table, and whether they may still name people."""
+    is_identifier = words[-1] in signs.WORDS[signs.Sign.IDENTIFIER]
     if _is_fact(words):
-        return signs.Sign.IDENTIFIER if words[-1] in signs.WORDS[signs.Sign.IDENTIFIER] else None
+        return signs.Sign.IDENTIFIER if is_identifier else None, False
     if signs.WORDS[signs.Sign.NETWORK] & set(words):
-        return signs.Sign.NETWORK
+        return signs.Sign.NETWORK, False
     whole = "".join(words)
     for sign, stems in signs.STEMS.items():
         if any(stem in whole for stem in stems):
-            return sign
-    found = next(
-        (sign for sign, known in signs.WORDS.items() if sign is not signs.Sign.IDENTIFIER and known & set(words)), None
-    )
-    if found is None and _is_person(words, split_name(table)):
-        return signs.Sign.NAME
-    return found or (
-        signs.Sign.IDENTIFIER if words[-1] in signs.WORDS[signs.Sign.IDENTIFIER] or words[0] == "id" else None
-    )
+            return sign, False
+    for sign, known in signs.WORDS.items():
+        if sign is not signs.Sign.IDENTIFIER and known & set(words):
+            return sign, False
+    return signs.Sign.IDENTIFIER if is_identifier or words[0] == "id" else None, True
 
 
+@lru_cache(maxsize=1 << 16)
 def split_name(name: str) -> tuple[str, ...]:
     """Return the words in a name, in lower case and without accents: `Kunden-E-Mail` becomes `kunden`, `e`, `mail`."""
     plain = unicodedata.normalize("NFKD", _CAMEL.sub("_", name)).casefold().translate(_LETTERS)
@@ -136,6 +148,11 @@ def _is_person(words: tuple[str, ...], table: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=8)
 def _plurals(words: frozenset[str]) -> frozenset[str]:
     return words | {f"{word}s" for word in words}
+
+
+def _sign_of_dates(kind: ValueKind, values: Collection[Any]) -> signs.Sign | None:
+    texts = (value for value in values if isinstance(value, str)) if kind in _TEXTS else ()
+    return signs.Sign.DATE if any(map(signs.is_written_date, texts)) else None
 
 
 def _sign_of_values(kind: ValueKind, values: Collection[Any]) -> signs.Sign | None:

@@ -216,6 +216,11 @@ def sign_of(value: str) -> Sign | None:
     return Sign.TEXT if found is None and "\n" in text else found
 
 
+def is_written_date(value: str) -> bool:
+    """Return whether a text is a date, with or without a time."""
+    return _DATE.fullmatch(value.strip()) is not None
+
+
 def _contact(text: str) -> Sign | None:
     if "@" in text and _EMAIL.search(text):
         return Sign.EMAIL

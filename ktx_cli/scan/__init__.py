@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         record_scan,
     )
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
+    from ktx_cli.scan.profile.answers import ProfileCounts
     from ktx_cli.scan.profile.profiler import TableProfile, Unsampled
     from ktx_cli.scan.profile.store import (
         ProfileStore,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import json
 import re
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,9 +24,10 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.privacy import ValueKind
-from ktx_cli.project import transaction
+from ktx_cli.project import StateDatabase, transaction
 from ktx_cli.scan.committed import LinkedFiles, RemovedTexts, carried_over, has_comments, require_some_tables
 from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionReport, Source, mappings_in, updated_record
+from ktx_cli.scan.profile.answers import ProfileCounts
 from ktx_cli.scan.profile.profiler import Profiled, TableProfile, Unsampled
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.removed_joins import CommittedJoins, GoneJoin, JoinChanges, gone_joins, gone_warnings
@@ -298,6 +298,8 @@ class ScanOutcome:
     problems: tuple[ObjectProblem, ...] = ()
     has_rows: bool = False
     """Whether rows were read. If not, the relationships are those of an earlier scan."""
+    counts: ProfileCounts | None = None
+    """How many tables were profiled; None if no rows were read."""
     reused: bool = False
     """Whether the results of the last scan were reused and no rows were read."""
     profiles: tuple[TableProfile, ...] = ()
@@ -334,14 +336,14 @@ class ScanOutcome:
         return [*removed, *gone_warnings(self.connection, self.plan.gone, held)]
 
 
-def previous_scans(database: sqlite3.Connection, connections: Iterable[str]) -> dict[str, PreviousScan]:
+def previous_scans(database: StateDatabase, connections: Iterable[str]) -> dict[str, PreviousScan]:
     """Return connection -> its last complete scan, if there is one."""
     wanted = set(connections)
     rows = database.execute("SELECT connection, digest, files FROM scans").fetchall()
     return {row[0]: PreviousScan(row[1], json.loads(row[2])) for row in rows if row[0] in wanted}
 
 
-def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome, files: dict[str, str] | None) -> None:
+def record_scan(database: StateDatabase, run_id: str, outcome: ScanOutcome, files: dict[str, str] | None) -> None:
     """Record a scan. If `files` is None, not all of it was committed, and the next run compares everything again."""
     digest = outcome.digest if files is not None else ""
     counts = (outcome.tables, outcome.columns, json.dumps(outcome.row_estimates))
@@ -561,6 +563,13 @@ def _left_out(connection: str, profiled: Profiled) -> Iterator[ResultWarning]:
         )
         hint = Hint("raise {}, or restrict the connection with `include`", SettingPath("scan.budget.seconds"))
         yield connection_warning("profile_out_of_time", connection, message, hint, left=late)
+    if profiled.over_budget:
+        message = (
+            f"{plural(profiled.over_budget, 'table')} of {len(profiled.tables)} not profiled because of "
+            "`scan.budget.gigabytes`; the next run starts with them"
+        )
+        hint = Hint("raise {}, or restrict the connection with `include`", SettingPath("scan.budget.gigabytes"))
+        yield connection_warning("profile_over_budget", connection, message, hint, left=profiled.over_budget)
     if views:
         always = Command("config", "set", "scan.views", "always")
         message = f"{plural(views, 'view')} not profiled because of `scan.views`"

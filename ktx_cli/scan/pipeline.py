@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from ktx_cli.scan.outcome import (
     stored_warnings,
     unprofiled_warnings,
 )
+from ktx_cli.scan.profile.answers import AnswerStore, ProfileCounts, RecallingConnector
 from ktx_cli.scan.profile.profiler import (
     Budget,
     Profiled,
@@ -37,12 +38,17 @@ from ktx_cli.scan.profile.profiler import (
     SparingConnector,
     TableProfile,
     Unsampled,
+    forbids_answers,
+    is_excluded,
     profile_tables,
     unsampled,
 )
 from ktx_cli.scan.profile.reuse import (
+    DataEvidence,
     data_fingerprint,
+    evidence_of,
     hints_digest,
+    read_evidence,
     record_digest,
     relationships_from_json,
     relationships_to_json,
@@ -94,7 +100,9 @@ from ktx_cli.warehouses import (
 )
 
 if TYPE_CHECKING:
+    from ktx_cli.privacy import Refusal
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
+    from ktx_cli.scan.profile.choice import TableChoice
     from ktx_cli.scan.relationships.declarations import KnownSchema
     from ktx_cli.scan.relationships.hints import JoinHint
     from ktx_cli.scan.relationships.record import Evidence, Relationship
@@ -125,6 +133,8 @@ class ScanJob:
     declared: Mapping[str, bytes] = field(default_factory=dict)
     """Path -> the declarations of a context source about tables."""
     emit: Emit = ignore_events
+    asked: tuple[str, ...] = ()
+    """The names of tables to profile again, changed or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +155,13 @@ class RowResults:
     """The reused results of the last scan if no data has changed; the profiles then have no values."""
     reusable: StoredResults | None = None
     """The results to store for the next scan, without proposals. None if the next scan must read the rows again."""
+    connector: RecallingConnector | None = None
+    """The connector that has the answers of statements about unchanged tables."""
+    counts: ProfileCounts | None = None
+    unused: frozenset[TableRef] = frozenset()
+    """The tables that `scan.profile` excludes."""
+    is_complete: bool = False
+    """Whether everything was asked that the results depend on."""
 
 
 def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOutcome:
@@ -163,14 +180,21 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     if job.depth is not Depth.STRUCTURAL:
         with failures.stage(Stage.RELATIONSHIPS):
             known = _known_schema(job, connector.dialect, committed, schema.tables, failures, unreadable)
-            rows = _RowScan(job, connector, schema.tables, committed.records.known, known, failures).run()
+            choice = _table_choice(job, committed, schema.tables)
+            unreadable += choice.warnings
+            row_scan = _RowScan(job, connector, schema.tables, committed.records.known, known, failures, choice)
+            rows = row_scan.run(schema.server_version)
+    asked = connector if rows is None or rows.connector is None else rows.connector
     records = committed.records if rows is None else replace(committed.records, relationships=rows.relationships)
     records = _with_stored_columns(records, rows, schema, failures)
     records, measures = _with_measures(job, records, rows, connector, schema, failures)
-    records, decisions = _with_decisions(job, records, rows, connector, schema, failures)
+    records, decisions = _with_decisions(job, records, rows, asked, schema, failures)
+    if rows is not None and rows.connector is not None:
+        with failures.stage(Stage.STORE):
+            rows.connector.finish(is_complete=rows.is_complete and not failures.noted)
     if rows is not None and rows.reusable is not None and records.broken.isdisjoint((MEASURES, DECISIONS)):
         stored = rows.stored or {}
-        _keep_results(job, rows.reusable, stored, measures, decisions, connector, schema, failures)
+        _keep_results(job, rows.reusable, stored, measures, decisions, connector, schema, rows.unused, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
     digest = _digest(job, map(table_file, schema.tables), schema.problems, contents)
@@ -199,11 +223,19 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         problems=schema.problems,
         has_rows=rows is not None,
         reused=rows is not None and rows.reused is not None,
+        counts=rows.counts if rows else None,
         profiles=rows.profiles if rows else (),
         descriptions=report,
         warnings=tuple(warnings),
         failures=failures.found(),
     )
+
+
+def _table_choice(job: ScanJob, committed: Committed, tables: Sequence[Table]) -> TableChoice:
+    """Return which tables to profile first, anew, or not at all."""
+    from ktx_cli.scan.profile.choice import choose_tables
+
+    return choose_tables(committed, tables, job.settings.profile, job.asked, job.entry)
 
 
 def _known_schema(
@@ -331,27 +363,67 @@ class _RowScan:
     record: RelationshipRecord
     known: KnownSchema | None
     failures: Failures
+    choice: TableChoice
 
-    def run(self) -> RowResults:
-        """Return the results. No row is read if data, hints and the record have not changed since the last scan."""
+    def run(self, version: str | None) -> RowResults:
+        """Return the results. No row is read if data, hints and the record have not changed since the last scan.
+
+        `version`: of the server.
+        """
         job, store, settings = self.job, self.job.store, self.job.settings
         questions = _JoinQuestions(job, self.tables, self.failures)
         hints, fingerprint = FixedHints(()), None
         with self.failures.stage(Stage.PROPOSALS):
             hints = FixedHints(recorded_hints(self.record))
         last: tuple[StoredResults, tuple[TableProfile, ...]] | None = None
+        evidence: DataEvidence | None = None
         with self.failures.stage(Stage.REUSE):
-            fingerprint = None if store is None else data_fingerprint(self.connector, self.tables, settings)
-            last = None if store is None or fingerprint is None else store.last(fingerprint)
-        if last is not None and last[0].hints == hints_digest(hints, questions.version, self.known):
+            if store is not None:
+                evidence = read_evidence(self.connector, self.tables)
+                dialect, unused = self.connector.dialect, self.choice.unused
+                fingerprint = data_fingerprint(evidence, dialect, self.tables, settings, unused)
+                last = None if fingerprint is None else store.last(fingerprint)
+        if (
+            last is not None
+            and not self.choice.asked
+            and last[0].hints == hints_digest(hints, questions.version, self.known)
+        ):
             reused = self._reused(*last)
             if reused is not None:
                 return replace(reused, report=questions.report)
+        recalling = self._recalling(version, evidence)
+        try:
+            results = self._read(recalling, hints, fingerprint, questions)
+        except BaseException:
+            recalling.flush()  # A run that is stopped goes on from here.
+            raise
+        return replace(results, report=questions.report, connector=recalling)
+
+    def _recalling(self, version: str | None, evidence: DataEvidence | None) -> RecallingConnector:
+        """Return the connector that only sends statements about changed tables."""
+        store, settings = self.job.store, self.job.settings
+        restricted = {} if self.known is None else self.known.restricted
+        return RecallingConnector(
+            self.connector,
+            self.tables,
+            None if store is None else AnswerStore(store.database, store.state, store.connection),
+            {} if store is None else evidence_of(self.connector, self.tables, version, evidence),
+            unstored=[ref for ref, columns in restricted.items() if columns],
+            anew=self.choice.asked,
+            everything_private=settings.privacy == "strict",
+            gigabytes=settings.budget.gigabytes,
+        )
+
+    def _read(
+        self, recalling: RecallingConnector, hints: FixedHints, fingerprint: str | None, questions: _JoinQuestions
+    ) -> RowResults:
+        """Return the results from rows, and the answers of an earlier scan about unchanged tables."""
+        job, store, settings = self.job, self.job.store, self.job.settings
         until = monotonic() + settings.budget.seconds
-        profiled = self._profile()
+        profiled = self._profile(recalling)
         questions.shown = shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
-        unread = [each.profile.ref for each in profiled.tables if each.profile.unsampled is Unsampled.NOT_READ]
-        sparing: Connector = SparingConnector(self.connector, unread) if unread else self.connector
+        unread = [each.profile.ref for each in profiled.tables if is_excluded(each.profile)]
+        sparing: Connector = SparingConnector(recalling, unread) if unread else recalling
         discovery = self._infer(sparing, profiled, hints, questions, until)
         until += questions.seconds
         found = with_failed_parts(
@@ -369,18 +441,19 @@ class _RowScan:
         if store is not None:
             reusable = None
             complete = not discovery.problems and not self.failures.noted and not questions.is_unanswered
-            if fingerprint is not None and monotonic() < until and complete:
+            if fingerprint is not None and monotonic() < until and complete and not recalling.is_over_budget:
                 with self.failures.stage(Stage.REUSE):
                     answers = FixedHints(recorded_hints(results.relationships))
                     digest = hints_digest(answers, questions.version, self.known)
                     reusable = _reusable(fingerprint, digest, found, profiled)
             stored = False
             with self.failures.stage(Stage.STORE):
-                unlisted, stored = self._store_values(store, sparing, profiled, until, discovery.evidence)
+                unlisted, stored = self._store_values(store, recalling, sparing, profiled, until, discovery.evidence)
                 warnings += _incomplete(job, "values_not_listed", "lists of values could not be read", unlisted)
             if stored and reusable is not None:
                 results = replace(results, reusable=replace(reusable, known=self._known_digest(results)))
-        return replace(results, report=questions.report, warnings=tuple(warnings))
+        is_complete = not profiled.out_of_time and not discovery.problems and monotonic() < until
+        return replace(results, warnings=tuple(warnings), is_complete=is_complete and not recalling.is_over_budget)
 
     def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults | None:
         """Return the results of the last scan, if it read the same data and its proposals belong to this record.
@@ -440,14 +513,19 @@ class _RowScan:
                 *unprofiled_warnings(self.job.connection, self.connector, profiled),
                 *_repeated_key_warnings(self.job.connection, self.known, profiles),
             )
-        unread = frozenset(each.ref for each in profiles if each.unsampled is Unsampled.NOT_READ)
+        unread = frozenset(each.ref for each in profiles if is_excluded(each))
         # The tables that the inference of joins skipped because of a failure.
         failed = frozenset(
             each.table for each in self.failures.found() if each.stage is Stage.RELATIONSHIPS and each.table is not None
         )
         unseen = (frozenset(each.ref for each in profiles if each.problem is not None) - unread) | failed
         return RowResults(
-            self._steadied(with_earlier(found, self.record, unread), unseen), profiles, shown, warnings=warnings
+            self._steadied(with_earlier(found, self.record, unread), unseen),
+            profiles,
+            shown,
+            warnings=warnings,
+            counts=profiled.counts(),
+            unused=self.choice.unused,
         )
 
     def _steadied(self, found: RelationshipRecord, unseen: frozenset[TableRef]) -> RelationshipRecord:
@@ -458,18 +536,24 @@ class _RowScan:
             return steadied(with_origin(found), old, unseen | (missing - present))
         return self.record
 
-    def _profile(self) -> Profiled:
+    def _profile(self, recalling: RecallingConnector) -> Profiled:
         job, tables = self.job, self.tables
+        last = {} if job.store is None else dict(job.store.profiled_at())
+        last |= {ref: known.read for ref, known in recalling.known.items()}
+        budget = Budget.of(job.settings)
         with ScanStep("profile", job.connection, job.emit) as step:
             profiled = Profiled(tuple(unsampled(table, Unsampled.FAILED) for table in tables), 0, 0)
             with self.failures.stage(Stage.PROFILE):
                 profiled = profile_tables(
-                    self.connector,
+                    recalling,
                     tables,
-                    Budget.of(job.settings),
+                    budget,
                     step.progress,
-                    last=None if job.store is None else job.store.profiled_at(),
+                    last=last,
                     failures=self.failures,
+                    preferred=self.choice.asked | self.choice.used,
+                    unused=self.choice.unused,
+                    rows_before=recalling.rows_before(budget.rows),
                 )
             step.summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
         if self.known is None or not self.known.restricted:
@@ -502,6 +586,7 @@ class _RowScan:
     def _store_values(
         self,
         store: ProfileStore,
+        recalling: RecallingConnector,
         sparing: Connector,
         profiled: Profiled,
         until: float,
@@ -513,7 +598,12 @@ class _RowScan:
         fail unexpectedly keeps its old ones.
         """
         job, failures = self.job, self.failures
+
+        def checked(ref: TableRef, refused: Sequence[Refusal]) -> None:
+            recalling.settle_lists(ref, may_store=not any(map(forbids_answers, refused)))
+
         with ScanStep("values", job.connection, job.emit) as step:
+            recalling.begin_lists()
             dictionary = build_dictionary(
                 sparing,
                 self.tables,
@@ -522,15 +612,17 @@ class _RowScan:
                 limits=DictionaryLimits(),
                 deadline=until,
                 failures=failures,
+                checked=checked,
             )
+            recalling.end_lists()
             failed = {each.table for each in failures.noted if each.stage is Stage.VALUES}
             failed |= {each.profile.ref for each in profiled.tables if each.profile.unsampled is Unsampled.FAILED}
             if failed:
                 kept = tuple(each for each in store.lists() if each.ref in failed)
                 dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
-            complete = monotonic() < until and not failed and not dictionary.problems
+            complete = monotonic() < until and not recalling.is_over_budget and not failed and not dictionary.problems
             stored = complete and all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
-            store.save(profiled.tables, dictionary, evidence)
+            store.save(profiled.tables, dictionary, evidence, profiled.waiting)
             step.summary = (
                 f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} hidden (possible personal data)"
             )
@@ -554,7 +646,7 @@ def _reusable(fingerprint: str, hints: str, found: RelationshipRecord, profiled:
     """Return the results for the next scan, or None if anything was not read or cannot be stored."""
     profiles = [each.profile for each in profiled.tables]
     unread = (column.problem for each in profiles for column in each.columns)
-    if any(each.unsampled not in (None, Unsampled.NOT_READ) for each in profiles) or any(unread):
+    if any(each.unsampled is not None and not is_excluded(each) for each in profiles) or any(unread):
         return None
     text = relationships_to_json(found)
     return None if text is None else StoredResults(fingerprint, hints, text, known="")
@@ -568,12 +660,15 @@ def _keep_results(
     decisions: FoundPoints,
     connector: Connector,
     schema: DatabaseSchema,
+    unused: Collection[TableRef],
     failures: Failures,
 ) -> None:
     """Store the results for the next scan if nothing failed and all of them come from the same data."""
     unchanged = False
     with failures.stage(Stage.REUSE):
-        unchanged = data_fingerprint(connector, schema.tables, job.settings) == results.fingerprint
+        evidence = read_evidence(connector, schema.tables)
+        now = data_fingerprint(evidence, connector.dialect, schema.tables, job.settings, unused)
+        unchanged = now == results.fingerprint
     if unchanged and job.store is not None and not failures.noted:
         with failures.stage(Stage.STORE):
             proposed = {"measures": proposals_bytes(measures), "decisions": points_bytes(decisions)}
@@ -661,7 +756,7 @@ def _with_decisions(
             found = read_points(rows.reused.decisions.encode("utf-8", "surrogatepass"), DECISIONS)
         else:
             known = restricted(records.known, {table.ref: table for table in schema.tables})
-            unread = [each.ref for each in rows.profiles if each.unsampled is Unsampled.NOT_READ]
+            unread = [each.ref for each in rows.profiles if is_excluded(each)]
             sparing: Connector = SparingConnector(connector, unread) if unread else connector
             with ScanStep("decisions", job.connection, job.emit) as step:
                 found, counter = propose_decisions(

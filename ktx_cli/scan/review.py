@@ -19,7 +19,7 @@ from ktx_cli.project import Layout
 from ktx_cli.scan.committed import Base, Committed, RemovedTexts, has_comments
 from ktx_cli.scan.descriptions.facts import mappings_in
 from ktx_cli.scan.relationships.record import ARROW, RELATIONSHIPS, RelationshipRecord, Status, relationship_name
-from ktx_cli.scan.shards import JoinKey, ManifestIndex, WrittenShards, declared_relationships, entries, join_key
+from ktx_cli.scan.shards import JoinKey, ManifestIndex, WrittenShards, declared_relationships, join_key, joins_of
 from ktx_cli.semantic import (
     DISABLED,
     SUFFIXES,
@@ -31,7 +31,7 @@ from ktx_cli.semantic import (
     render_shard,
     source_names,
 )
-from ktx_cli.warehouses import Table, TableKind, TableRef
+from ktx_cli.warehouses import Table, TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.record import Relationship, RelationshipId
@@ -401,7 +401,7 @@ class StatusResolver:
     ) -> ReviewedRelationship:
         joins = tuple(
             GeneratedJoin(names[ref], index.primary.get(physical_name(ref), (None, ""))[0], join)
-            for ref, join in _joins(found, names)
+            for ref, join in joins_of(found, names)
         )
         missing = missing_end(found, self.tables) if gone else None
         status = self._status(found, joins[0])
@@ -499,13 +499,6 @@ def _opposite_id(found: Relationship) -> RelationshipId | None:
     if found.condition is not None or found.child == found.parent:
         return None
     return found.parent, found.parent_columns, found.child, found.child_columns, repr(None)
-
-
-def _joins(found: Relationship, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
-    """Return the joins that a scan writes for an accepted relationship, by table."""
-    tables = [Table(ref, TableKind.TABLE, ()) for ref in dict.fromkeys((found.child, found.parent))]
-    written = entries(tables, names, RelationshipRecord(relationships=(replace(found, status=Status.ACCEPTED),)))
-    return [(ref, join) for ref, entry in written.items() for join in entry.get("joins", ())]
 
 
 def find_join(entry: Entry, wanted: GeneratedJoin) -> Mapping[str, Any] | None:

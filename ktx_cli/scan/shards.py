@@ -79,6 +79,13 @@ def entries(
     return {ref: _entry(table, known.key_of(table), joins.get(ref, [])) for ref, table in by_ref.items()}
 
 
+def joins_of(relationship: Relationship, names: Mapping[TableRef, str]) -> list[tuple[TableRef, dict[str, str]]]:
+    """Return the joins that a scan writes for a relationship if it is accepted, with the table of each."""
+    joins: Joins = defaultdict(list)
+    _add_joins(joins, relationship, names, "inferred")
+    return [(ref, join) for ref, own in joins.items() for join in own]
+
+
 def declared_relationships(tables: Iterable[Table]) -> list[Relationship]:
     """Return a relationship for every foreign key between two known tables."""
     known = {table.ref: table for table in tables}

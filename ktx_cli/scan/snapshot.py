@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, KtxError, file_stem, plural, yaml
-from ktx_cli.project import DATABASE_SOURCE, Layout
+from ktx_cli.project import DATABASE_SOURCE, Layout, StateDatabase
 from ktx_cli.warehouses import (
     Column,
     ForeignKey,
@@ -173,7 +172,7 @@ class LastScan:
     columns: int
 
 
-def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:
+def last_scans(database: StateDatabase) -> dict[str, LastScan]:
     """Return connection -> its last scan."""
     rows = database.execute("SELECT connection, run_id, finished, tables, columns FROM scans ORDER BY connection")
     return {row[0]: LastScan(*row) for row in rows}

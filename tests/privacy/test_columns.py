@@ -346,3 +346,10 @@ def test_every_address_is_found(address: str, before: str) -> None:
 @given(st.integers(min_value=10**11, max_value=10**17))
 def test_every_number_with_its_check_digit_is_a_card(number: int) -> None:
     assert sum(is_card(f"{number}{last}") for last in range(10)) == 1
+
+
+@given(st.lists(st.one_of(st.text(max_size=30), st.dates().map(str), st.datetimes().map(str)), max_size=8))
+def test_values_that_are_known_to_be_impersonal_are_only_compared_with_dates(values: list[str]) -> None:
+    full = refusal("orders", "state", ValueKind.TEXT, values)
+    if full is None or not full.personal:
+        assert refusal("orders", "state", ValueKind.TEXT, values, is_impersonal=True) == full

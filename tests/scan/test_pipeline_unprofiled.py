@@ -121,13 +121,20 @@ def test_columns_are_counted_apart() -> None:
 
 
 def test_views_are_counted_on_one_line_and_are_no_failure() -> None:
-    tables = tuple(unread(table(f"v{number}")) for number in range(12))
+    tables = tuple(unread(table(f"v{number}"), Unsampled.NOT_READ) for number in range(12))
     (warning,) = unprofiled_warnings("shop", Server(), Profiled(tables, 0, 0, not_read=12))  # type: ignore[arg-type]
     assert (warning.code, warning.message) == (
         "views_not_read",
         "connection `shop`: 12 views not profiled because of `scan.views`",
     )
     assert warning.hint == "ktx config set scan.views always"
+
+
+def test_what_exceeds_the_bytes_is_counted() -> None:
+    (warning,) = warnings(dict.fromkeys("ab", Unsampled.OVER_BUDGET), over_budget=2)
+    assert warning.code == "profile_over_budget"
+    assert "2 tables of 2 not profiled because of `scan.budget.gigabytes`" in warning.message
+    assert "scan.budget.gigabytes" in (warning.hint or "")
 
 
 def test_what_the_time_did_not_reach_is_counted() -> None:

@@ -189,6 +189,8 @@ def _internal_values(database: Database, table: ProfiledTable) -> Iterator[Found
         named, values = plain_words(column.name), database.values(table, column)
         if any(_PRODUCTION & set(tokens(value)) for value, _ in values):
             named |= {"environment"}
+        if not named & (_TYPES | _ENVIRONMENTS) and not set(table.words) & _VISITS:
+            continue  # No value shows it.
         found = [
             (value, count, word)
             for value, count in values

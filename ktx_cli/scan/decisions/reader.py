@@ -109,26 +109,29 @@ class _Layer:
         return graph_of(self.model)
 
     @cached_property
-    def _sources_above(self) -> Mapping[str, tuple[str, ...]]:
+    def _sources_above(self) -> Mapping[str, set[str]]:
         """Source -> the sources that have a many-to-one join to it."""
-        found: dict[str, dict[str, None]] = defaultdict(dict)
+        found: dict[str, set[str]] = defaultdict(set)
         for edge in self.graph:
             if edge.to_one:
-                found[edge.target].setdefault(edge.source)
-        return {target: tuple(sources) for target, sources in found.items()}
+                found[edge.target].add(edge.source)
+        return found
+
+    @cached_property
+    def _measured(self) -> frozenset[str]:
+        """The sources that have measures."""
+        return frozenset(name for name, source in self.model.sources.items() if source.measures)
 
     def reaching(self, source: str) -> list[str]:
         """Return a source, and the sources whose measures reach it by exactly one path of many-to-one joins."""
-        seen, waiting = {source}, [source]
+        seen, waiting, above = {source}, [source], self._sources_above
         while waiting:
-            above = [each for each in self._sources_above.get(waiting.pop(), ()) if each not in seen]
-            seen.update(above)
-            waiting += above
-        return [source, *(each for each in sorted(seen - {source}) if self._has_path(each, source))]
+            more = above.get(waiting.pop(), set()) - seen
+            seen |= more
+            waiting += more
+        return [source, *(each for each in sorted(seen & self._measured - {source}) if self._has_path(each, source))]
 
     def _has_path(self, start: str, target: str) -> bool:
-        if not self.model.sources[start].measures:
-            return False
         try:
             path = self.graph.path(start, (target,))
         except SemanticError:  # With several paths, a question has to name one.

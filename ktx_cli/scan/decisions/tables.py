@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from ktx_cli.warehouses import (
     TableRef,
     allowed_values,
     lost_its_session,
+    may_ask,
 )
 
 FEWEST_ROWS: Final = 30
@@ -181,12 +183,15 @@ class RowCounter:
         return self._run(table, select.from_(self.path(table.table.ref)), most)
 
     def _run(self, table: ProfiledTable, select: exp.Select, most: int) -> Sequence[Sequence[Any]] | None:
-        if self.statements >= MOST_STATEMENTS or monotonic() > self.deadline or table.rows > MOST_ROWS:
+        if self.statements >= MOST_STATEMENTS or table.rows > MOST_ROWS:
+            return None
+        text = select.sql(dialect=self.dialect.name)
+        text = self.dialect.limited(text, most) if most > 1 else text
+        if not may_ask(self.connector, text, max_rows=most, is_late=monotonic() > self.deadline):
             return None
         self.statements += 1
-        text = select.sql(dialect=self.dialect.name)
         try:
-            found = self.connector.query(self.dialect.limited(text, most) if most > 1 else text, max_rows=most)
+            found = self.connector.query(text, max_rows=most)
         except SourceError as error:
             if error.code == "connection" or lost_its_session(error):
                 raise
@@ -441,6 +446,7 @@ def meaning(table: ProfiledTable, column: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in ANY_WORDS and stem(word) not in own)
 
 
+@functools.lru_cache(maxsize=100_000)
 def _split(word: str) -> tuple[str, ...]:
     """Return compound words that are written as one: `isinternal`, `testkunde`."""
     if word.startswith("is") and len(word) > 5:
@@ -461,6 +467,7 @@ def is_view(table: ProfiledTable) -> bool:
     return table.table.kind is not TableKind.TABLE
 
 
+@functools.lru_cache(maxsize=100_000)
 def plain_words(name: str) -> frozenset[str]:
     """Return the words in a name as a set."""
     return frozenset(tokens(name))

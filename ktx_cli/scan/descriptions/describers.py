@@ -8,14 +8,13 @@ in the state database and in the commit, and the next run requests the rest.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from ktx_cli.core import Emit, KtxError, one_line, plural
 from ktx_cli.llm import LlmError
-from ktx_cli.project import CachedAnswer, KtxConfig, Privacy, StateEnrichmentStore
+from ktx_cli.project import CachedAnswer, KtxConfig, Privacy, StateDatabase, StateEnrichmentStore
 from ktx_cli.scan.descriptions.facts import Described, DescriptionReport, Estimate, content_hash
 from ktx_cli.scan.descriptions.model import KIND, Descriptions, Progress, answers_so_far, describe, estimate
 from ktx_cli.scan.descriptions.rules import describe_by_rules
@@ -239,7 +238,7 @@ Answers = Mapping[tuple[str, str], str]
 """Kind and key -> JSON."""
 
 
-def kept_answers(database: sqlite3.Connection) -> Answers:
+def kept_answers(database: StateDatabase) -> Answers:
     """Return the model answers of earlier runs, for `read_state`."""
     rows = database.execute("SELECT kind, key, value FROM enrichment")
     return {(kind, key): value for kind, key, value in rows}

@@ -12,20 +12,23 @@ import hashlib
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.core import Command, SourceError, monotonic
-from ktx_cli.privacy import ValueKind
+from ktx_cli.privacy import Refusal, Sign, ValueKind, refusal, sign_of_name
 from ktx_cli.project import Scan, Views
+from ktx_cli.scan.profile.answers import ProfileCounts, RecallingConnector
 from ktx_cli.scan.stages import STRICT, Failures, Stage
+from ktx_cli.telemetry import in_this_operation
 from ktx_cli.warehouses import (
     Column,
     Connector,
     ForwardingConnector,
+    OverBudgetError,
     QueryResult,
     Sample,
     SampleLimits,
@@ -110,9 +113,9 @@ def unsampled(table: Table, why: Unsampled, problem: str = "", kind: ValueKind =
     return SampledTable(TableProfile(table.ref, *counted, columns, problem=problem or PROBLEMS[why], unsampled=why))
 
 
-def unread(table: Table) -> SampledTable:
+def unread(table: Table, why: Unsampled) -> SampledTable:
     """Return the profile of a table that must not be read. Its columns count as empty, with their declared types."""
-    return unsampled(table, Unsampled.NOT_READ, kind=ValueKind.EMPTY)
+    return unsampled(table, why, kind=ValueKind.EMPTY)
 
 
 def comparable(value: Any, fold: Fold | None = None) -> Any:
@@ -222,20 +225,35 @@ def _trimmed(text: str) -> str:
 class Unsampled(StrEnum):
     """The reason why a table has no sample.
 
-    `failed`: a bug in ktx. `not_read`: a view or foreign table that `scan.views` excludes. `out_of_time`:
-    `scan.budget.seconds` was used up. `error`: the database returned an error.
+    `failed`: a bug in ktx. `not_read`: a view or foreign table that `scan.views` excludes. `not_used`: a table that
+    `scan.profile` excludes. `out_of_time`: `scan.budget.seconds` was used up. `over_budget`: reading it would exceed
+    `scan.budget.gigabytes`. `error`: the database returned an error.
     """
 
     FAILED = "failed"
     NOT_READ = "not_read"
+    NOT_USED = "not_used"
     OUT_OF_TIME = "out_of_time"
+    OVER_BUDGET = "over_budget"
     ERROR = "error"
+
+    @property
+    def is_beyond_limits(self) -> bool:
+        """Whether the table was not reached within the limits of the scan, and the next one starts with it."""
+        return self in (Unsampled.OUT_OF_TIME, Unsampled.OVER_BUDGET)
+
+    @property
+    def is_excluded_by_setting(self) -> bool:
+        """Whether a setting excludes the table, so that nothing about its rows is asked."""
+        return self in (Unsampled.NOT_READ, Unsampled.NOT_USED)
 
 
 PROBLEMS: Final[Mapping[Unsampled, str]] = {
     Unsampled.FAILED: "profiling failed unexpectedly",
     Unsampled.NOT_READ: "its rows are not read because of `scan.views`",
-    Unsampled.OUT_OF_TIME: "the time limit for profiling was reached",
+    Unsampled.NOT_USED: "its rows are not read because of `scan.profile`",
+    Unsampled.OUT_OF_TIME: "the time limit `scan.budget.seconds` was reached",
+    Unsampled.OVER_BUDGET: "the limit `scan.budget.gigabytes` was reached",
 }
 """The reason that reports give for a table without a sample if there is no error to quote."""
 
@@ -310,6 +328,8 @@ class SampledTable:
     counts: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
     values: dict[str, list[Any]] = field(default_factory=dict, repr=False)
     exact: frozenset[str] = frozenset()
+    is_storable: bool = False
+    """Whether it is known that no column has values that must not be stored."""
 
 
 CELLS = 8_000_000
@@ -353,7 +373,30 @@ class Profiled:
     statements: int
     rows_each: int
     out_of_time: int = 0
+    over_budget: int = 0
     not_read: int = 0
+    waiting: frozenset[TableRef] = frozenset()
+    """Changed tables that have the profile of an earlier scan, because this one had no time or budget to read them."""
+
+    sent: frozenset[TableRef] | None = None
+    """The tables about which statements were sent; None if that was not counted."""
+    changed: frozenset[TableRef] | None = None
+    """The tables that may have changed since they were last read; None if that was not compared."""
+
+    def counts(self) -> ProfileCounts:
+        """Return how many tables were profiled, and how many have the results of an earlier scan."""
+        sampled = [each.profile.ref for each in self.tables if each.profile.unsampled is None]
+        sent = frozenset() if self.sent is None else self.sent - self.waiting
+        profiled = sum(ref in sent for ref in sampled)
+        not_read = {each.profile.ref for each in self.tables if is_excluded(each.profile)}
+        return ProfileCounts(
+            tables=len(self.tables),
+            changed=len((self.changed or frozenset()) - not_read),
+            profiled=profiled,
+            reused=sum(ref not in sent and ref not in self.waiting for ref in sampled),
+            waiting=self.out_of_time + self.over_budget + len(self.waiting),
+            skipped=len(not_read),
+        )
 
     @property
     def cut_by_bytes(self) -> int:
@@ -368,24 +411,40 @@ def profile_tables(
     progress: Callable[[int, int], None] = lambda done, total: None,
     last: Mapping[TableRef, str] | None = None,
     failures: Failures = STRICT,
+    *,
+    preferred: Collection[TableRef] = (),
+    unused: Collection[TableRef] = (),
+    rows_before: int | None = None,
 ) -> Profiled:
     """Sample and count every table. Raises `SourceError` only if the database is unreachable.
 
-    `last`: table -> when it was last profiled, as sortable text. The oldest come first, so that the next run reaches
-    what this one has no time for. `failures` notes unexpected errors; the strict default raises them.
+    `last`: table -> when it was last profiled, as sortable text. The `preferred` tables come first, and then the
+    oldest, so that the next run reaches what this one has no time for. `unused`: tables that are not read.
+    `rows_before`: the rows of each sample in the last scan with the same setting, which are kept if they differ little.
+    `failures` notes unexpected errors; the strict default raises them.
     """
-    left_alone = {table.ref: unread(table) for table in tables if not _may_read(table, connector.dialect, budget)}
+    left_alone = {
+        table.ref: unread(table, Unsampled.NOT_READ)
+        for table in tables
+        if not may_read(table, connector.dialect, budget.views)
+    }
+    not_read, skipped = len(left_alone), frozenset(unused)
+    left_alone |= {
+        table.ref: unread(table, Unsampled.NOT_USED)
+        for table in tables
+        if table.ref in skipped and table.ref not in left_alone
+    }
     asked = [table for table in tables if table.ref not in left_alone]
-    asked.sort(key=lambda table: (last or {}).get(table.ref, ""))
-    columns = sum(len(table.columns) for table in asked)
-    rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
+    first = frozenset(preferred)
+    asked.sort(key=lambda table: (table.ref not in first, (last or {}).get(table.ref, "")))
+    rows = _rows_each(budget, asked, rows_before)
     limits = SampleLimits(rows=rows, bytes=budget.bytes, deadline=monotonic() + budget.seconds)
     exact: Mapping[TableRef, frozenset[str]] = {}
     statements = 0
     if budget.seconds > 0:
         with failures.stage(Stage.PROFILE):
             exact, statements = exact_texts(connector, asked)
-    late = 0
+    late: Counter[Unsampled | None] = Counter()
     found = left_alone.copy()
     ended = threading.Event()
 
@@ -394,24 +453,110 @@ def profile_tables(
             return unsampled(table, Unsampled.FAILED), 0
         try:
             with failures.stage(Stage.PROFILE, table.ref):
-                return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
+                found, sent = _profile(connector, table, limits, exact.get(table.ref, frozenset()))
+                why_not = found.profile.unsampled
+                if why_not is not None and why_not.is_beyond_limits and isinstance(connector, RecallingConnector):
+                    found = _as_before(connector, table, limits, exact) or found
+                return found, sent
         except BaseException:
             ended.set()
             raise
         return unsampled(table, Unsampled.FAILED), 0
 
     for done, (sampled, sent) in enumerate(_each(one, asked, budget), start=1):
-        found[sampled.profile.ref] = sampled
+        found[sampled.profile.ref] = _settled(connector, sampled, rows, budget.rows)
         statements += sent
-        late += sampled.profile.unsampled is Unsampled.OUT_OF_TIME
+        late[sampled.profile.unsampled] += 1
         progress(done, len(asked))
-    return Profiled(tuple(found[table.ref] for table in tables), statements, rows, late, len(left_alone))
+    unreached = (late[Unsampled.OUT_OF_TIME], late[Unsampled.OVER_BUDGET])
+    profiled = Profiled(tuple(found[table.ref] for table in tables), statements, rows, *unreached, not_read)
+    if not isinstance(connector, RecallingConnector):
+        return profiled
+    connector.end_sampling()
+    return replace(
+        profiled,
+        statements=statements - connector.recalled,
+        waiting=frozenset(connector.pinned),
+        sent=frozenset(connector.sent),
+        changed=connector.changed,
+    )
 
 
-def _may_read(table: Table, dialect: str, budget: Budget) -> bool:
+_STEADY_ROWS: Final = 0.2
+"""By how much the rows of each sample may differ from those of the last scan before all tables are sampled again."""
+
+
+def _rows_each(budget: Budget, tables: Sequence[Table], before: int | None) -> int:
+    """Return the number of rows to sample from each table.
+
+    It depends on the number of columns of all tables. A new column alone must not make every sample another one.
+    """
+    columns = sum(len(table.columns) for table in tables)
+    rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
+    if before is not None and abs(before - rows) <= _STEADY_ROWS * rows:
+        return before
+    return rows
+
+
+def _settled(connector: Connector, sampled: SampledTable, rows: int, setting: int) -> SampledTable:
+    """Let a connector store the answers about a sample, unless it has values that must not be stored."""
+    if not isinstance(connector, RecallingConnector):
+        return sampled
+    ref = sampled.profile.ref
+    # What was stored before has no such values: nothing of the sample is stored if it does.
+    may_store = not connector.sent[ref] and sampled.profile.unsampled is None and ref not in connector.unstored
+    may_store = may_store or (ref not in connector.unstored and not has_private_values(sampled))
+    if sampled.profile.unsampled is None:
+        connector.settle(ref, rows, setting, may_store=may_store)
+    return replace(sampled, is_storable=may_store)
+
+
+def _as_before(
+    connector: RecallingConnector, table: Table, limits: SampleLimits, exact: Mapping[TableRef, frozenset[str]]
+) -> SampledTable | None:
+    """Return the profile that a table had in the scan that last read it, or None if it is not stored."""
+    known = connector.pin(table.ref)
+    found = None if known is None else _profile(connector, known, limits, exact.get(table.ref, frozenset()))[0]
+    if found is not None and found.profile.unsampled is None:
+        return found
+    connector.unpin(table.ref)
+    return None
+
+
+def has_private_values(sampled: SampledTable) -> bool:
+    """Return whether a table has values that not even answers that only scans read may have.
+
+    Numbers of rows, in columns that are named as ids, are not among them: without those, no join can be compared.
+    """
+    found = (_refused(sampled, column) for column in sampled.profile.columns)
+    return any(each is not None and forbids_answers(each) for each in found)
+
+
+def forbids_answers(refused: Refusal) -> bool:
+    """Return whether not even answers that only scans read may have the refused values."""
+    return refused.personal and not (refused.sign is Sign.IDENTIFIER and refused.by == "name")
+
+
+def is_private(sampled: SampledTable, column: ColumnProfile) -> bool:
+    """Return whether a column's values must not be stored with its profile."""
+    if sampled.is_storable and not column.is_restricted:  # Only its name can speak against them.
+        values = sampled.counts.get(column.name)
+        named = sign_of_name(sampled.profile.ref.name, column.name)
+        return bool(values) and column.kind is not ValueKind.BOOLEAN and named is not None
+    refused = _refused(sampled, column)
+    return refused is not None and refused.personal
+
+
+def _refused(sampled: SampledTable, column: ColumnProfile) -> Refusal | None:
+    values = sampled.counts.get(column.name, {})
+    return refusal(sampled.profile.ref.name, column.name, column.kind, values, is_restricted=column.is_restricted)
+
+
+def may_read(table: Table, dialect: str, views: Views) -> bool:
+    """Return whether a scan may read a relation's rows. `views`: the setting `scan.views`."""
     if table.kind not in _EXECUTED_KINDS:
         return True
-    return budget.views == "always" or (budget.views == "local" and dialect_named(dialect).is_local)
+    return views == "always" or (views == "local" and dialect_named(dialect).is_local)
 
 
 def _each(
@@ -421,7 +566,7 @@ def _each(
         yield from map(one, tables)
         return
     with ThreadPoolExecutor(budget.concurrency, thread_name_prefix="ktx-profile") as pool:
-        yield from pool.map(one, tables)
+        yield from pool.map(in_this_operation(one), tables)
 
 
 def _profile(
@@ -433,15 +578,24 @@ def _profile(
     except SourceError as error:
         if error.code == "connection":
             raise
-        late = error.code == "timeout" and limits.deadline is not None and monotonic() >= limits.deadline
-        found = unsampled(table, Unsampled.OUT_OF_TIME) if late else unsampled(table, Unsampled.ERROR, why(error))
-        return found, error.details.get("statements", 0)
+        is_over = limits.deadline is not None and monotonic() >= limits.deadline
+        statements = error.details.get("statements", 0)
+        if isinstance(error, OverBudgetError):
+            return unsampled(table, Unsampled.OVER_BUDGET), statements
+        if error.code == "timeout" and is_over:
+            return unsampled(table, Unsampled.OUT_OF_TIME), statements
+        return unsampled(table, Unsampled.ERROR, why(error)), statements
     return count_sample(table, sample, connector.dialect, exact), sample.statements
 
 
 def _seed(table: Table) -> int:
     """Return a number that is always the same for a table."""
     return int.from_bytes(hashlib.sha256(str(table.ref).encode("utf-8", "surrogatepass")).digest()[:3], "big")
+
+
+def is_excluded(profile: TableProfile) -> bool:
+    """Return whether a setting excludes a table from profiling."""
+    return profile.unsampled is not None and profile.unsampled.is_excluded_by_setting
 
 
 class SparedTableError(SourceError):

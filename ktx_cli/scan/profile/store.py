@@ -10,18 +10,19 @@ open state database; `project.state.translated` around them names the file in er
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import isoformat, now, plain_value
-from ktx_cli.privacy import ValueKind, refusal
-from ktx_cli.project import LOOK, Privacy, transaction, translated
-from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable, TableProfile, Unsampled
+from ktx_cli.privacy import ValueKind
+from ktx_cli.project import LOOK, Privacy, StateDatabase, transaction, translated
+from ktx_cli.scan.profile.answers import forget_answers
+from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable, TableProfile, Unsampled, is_private
 from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.semantic import ColumnValues, load_lists
 from ktx_cli.warehouses import SampleMethod, TableRef
@@ -106,7 +107,7 @@ _KINDS: Final = tuple(MatchKind)
 
 
 def save_values(
-    database: sqlite3.Connection,
+    database: StateDatabase,
     connection: str,
     sampled: Sequence[SampledTable],
     dictionary: Dictionary,
@@ -132,8 +133,7 @@ def save_values(
             "INSERT INTO profiles VALUES (?, ?, ?, ?)",
             ((connection, each.ref.schema, each.ref.name, _profile_text(each, stamps)) for each in profiles),
         )
-        for listed in dictionary.columns if privacy != "strict" else ():
-            _save_list(database, connection, listed)
+        _save_lists(database, connection, dictionary.columns if privacy != "strict" else ())
         known = (each.without_values() for each in evidence) if privacy == "strict" else evidence
         database.executemany(
             "INSERT INTO relationship_evidence VALUES (?, ?, ?, ?, ?)",
@@ -141,7 +141,7 @@ def save_values(
         )
 
 
-def save_results(database: sqlite3.Connection, connection: str, results: StoredResults) -> None:
+def save_results(database: StateDatabase, connection: str, results: StoredResults) -> None:
     """Store the results that belong to the stored profiles, which are deleted together."""
     with transaction(database):
         database.execute(
@@ -150,23 +150,23 @@ def save_results(database: sqlite3.Connection, connection: str, results: StoredR
         )
 
 
-def forget_values(database: sqlite3.Connection, connection: str) -> None:
+def forget_values(database: StateDatabase, connection: str) -> None:
     """Delete everything stored for a connection."""
     with transaction(database):
         _forget(database, connection)
+        forget_answers(database, connection)
 
 
-def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableProfile, ...]:
+def load_profiles(database: StateDatabase, connection: str) -> tuple[TableProfile, ...]:
     """Return a connection's profiles, by schema and name. Values have the form of `plain_value`."""
     rows = database.execute(
-        "SELECT schema_name, table_name, profile FROM profiles WHERE connection = ? ORDER BY 1, 2", (connection,)
+        "SELECT schema_name, table_name, profile FROM profiles WHERE connection = ? ORDER BY 1 NULLS FIRST, 2",
+        (connection,),
     )
     return tuple(_from_json(TableRef(schema, name), json.loads(text)) for schema, name, text in rows)
 
 
-def load_profiles_of(
-    database: sqlite3.Connection, connection: str, tables: Iterable[TableRef]
-) -> tuple[TableProfile, ...]:
+def load_profiles_of(database: StateDatabase, connection: str, tables: Iterable[TableRef]) -> tuple[TableProfile, ...]:
     """Return the profiles of tables, each once."""
     rows = (
         (ref, text)
@@ -179,23 +179,23 @@ def load_profiles_of(
     return tuple(_from_json(ref, json.loads(text)) for ref, text in rows)
 
 
-def scanned_at(database: sqlite3.Connection, connection: str) -> str | None:
+def scanned_at(database: StateDatabase, connection: str) -> str | None:
     """Return when the rows of a connection were last read, in ISO 8601."""
     row = database.execute("SELECT finished FROM value_scans WHERE connection = ?", (connection,)).fetchone()
     return None if row is None else str(row[0])
 
 
-def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
+def load_profile_times(database: StateDatabase, connection: str) -> dict[TableRef, str]:
     """Return table -> the time of its last profile, in ISO 8601."""
     rows = database.execute(
-        "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS at FROM profiles"
-        " WHERE connection = ? AND at IS NOT NULL",
+        "SELECT schema_name, table_name, json_extract(profile, '$.profiled') FROM profiles"
+        " WHERE connection = ? AND json_extract(profile, '$.profiled') IS NOT NULL",
         (connection,),
     )
     return {TableRef(schema, name): at for schema, name, at in rows}
 
 
-def load_results(database: sqlite3.Connection, connection: str) -> StoredResults | None:
+def load_results(database: StateDatabase, connection: str) -> StoredResults | None:
     """Return the results of a connection's last scan, or None if there are none or a different version stored them."""
     row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
     stored = {} if row is None else json.loads(row[0])
@@ -203,9 +203,7 @@ def load_results(database: sqlite3.Connection, connection: str) -> StoredResults
     return StoredResults(**stored) if isinstance(stored, dict) and stored.keys() == names else None
 
 
-def load_evidence(
-    database: sqlite3.Connection, connection: str, tables: Iterable[TableRef]
-) -> tuple[ChildEvidence, ...]:
+def load_evidence(database: StateDatabase, connection: str, tables: Iterable[TableRef]) -> tuple[ChildEvidence, ...]:
     """Return the evidence about the references of tables. Evidence that another version stored is skipped."""
     from ktx_cli.scan.relationships.evidence import ChildEvidence
 
@@ -224,14 +222,26 @@ def load_evidence(
 
 def comes_back_equal(profile: TableProfile) -> bool:
     """Return whether a profile survives storage unchanged: dates, decimals and large numbers come back as text."""
-    return _from_json(profile.ref, json.loads(_profile_text(profile, {}))) == profile
+    values = (
+        value
+        for column in profile.columns
+        for value in (column.minimum, column.maximum, *(value for value, _ in column.top))
+    )
+    return all(plain_value(value) == value for value in values)
 
 
 def find_values(
-    database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50
+    database: StateDatabase,
+    text: str,
+    connection: str | None = None,
+    limit: int = 50,
+    keep: Callable[[ValueMatch], bool] = lambda match: True,
 ) -> ValueMatches:
-    """Search the value lists for a text: exact, ignoring letter case, as a prefix, or anywhere."""
-    wanted = {"text": text.strip(), "folded": text.strip().casefold(), "connection": connection, "limit": limit + 1}
+    """Search the value lists for a text: exact, ignoring letter case, as a prefix, or anywhere.
+
+    `keep`: the matches that exist for whoever asks; others neither count nor take the place of a match.
+    """
+    wanted = {"text": text.strip(), "folded": text.strip().casefold(), "connection": connection}
     searched = tuple(_searched(database, connection))
     if not wanted["text"]:
         return ValueMatches((), searched)
@@ -239,18 +249,18 @@ def find_values(
         f"SELECT connection, schema_name, table_name, column_name, value, count, complete, {_RANK} AS rank"
         " FROM dictionary_values JOIN dictionary_columns ON id = column_id"
         " WHERE instr(folded, :folded) > 0 AND (:connection IS NULL OR connection = :connection)"
-        " ORDER BY rank, count IS NULL, count DESC, connection, schema_name, table_name, column_name, shown"
-        " LIMIT :limit",
+        " ORDER BY rank, count IS NULL, count DESC, connection, schema_name, table_name, column_name, shown",
         wanted,
-    ).fetchall()
-    return ValueMatches(tuple(map(_match, rows[:limit])), searched, more=len(rows) > limit)
+    )
+    found = tuple(itertools.islice(filter(keep, map(_match, rows)), limit + 1))
+    return ValueMatches(found[:limit], searched, more=len(found) > limit)
 
 
 def without_private(sampled: SampledTable) -> TableProfile:
     """Return the profile without the values of columns whose values may not be stored."""
     columns = (
         _column_without_values(each)
-        if _is_private(sampled, each)
+        if is_private(sampled, each)
         else each  # Its comparable values are all in `counts`.
         for each in sampled.profile.columns
     )
@@ -279,17 +289,11 @@ def without_values(profile: TableProfile) -> TableProfile:
     return replace(profile, columns=tuple(map(_column_without_values, profile.columns)))
 
 
-def _is_private(sampled: SampledTable, column: ColumnProfile) -> bool:
-    values, is_restricted = sampled.counts.get(column.name, {}), column.is_restricted
-    found = refusal(sampled.profile.ref.name, column.name, column.kind, values, is_restricted=is_restricted)
-    return found is not None and found.personal
-
-
 def _column_without_values(column: ColumnProfile) -> ColumnProfile:
     return replace(column, minimum=None, maximum=None, top=())
 
 
-def _forget(database: sqlite3.Connection, connection: str) -> None:
+def _forget(database: StateDatabase, connection: str) -> None:
     database.execute("PRAGMA secure_delete = ON")  # Otherwise the values remain in the file's free pages.
     of_connection = "SELECT id FROM dictionary_columns WHERE connection = ?"
     database.execute(f"DELETE FROM dictionary_values WHERE column_id IN ({of_connection})", (connection,))
@@ -298,16 +302,23 @@ def _forget(database: sqlite3.Connection, connection: str) -> None:
     database.execute("DELETE FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection))
 
 
-def _save_list(database: sqlite3.Connection, connection: str, listed: ColumnValues) -> None:
-    added = database.execute(
-        "INSERT INTO dictionary_columns (connection, schema_name, table_name, column_name, complete)"
-        " VALUES (?, ?, ?, ?, ?)",
-        (connection, listed.ref.schema, listed.ref.name, listed.column, listed.complete),
+def _save_lists(database: StateDatabase, connection: str, lists: Sequence[ColumnValues]) -> None:
+    """Add value lists with two statements; call it in a transaction, where nobody else takes the same ids."""
+    last = int(database.execute("SELECT coalesce(max(id), 0) FROM dictionary_columns").fetchone()[0])
+    numbered = list(enumerate(lists, start=last + 1))
+    database.executemany(
+        "INSERT INTO dictionary_columns (id, connection, schema_name, table_name, column_name, complete)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        ((id, connection, each.ref.schema, each.ref.name, each.column, each.complete) for id, each in numbered),
     )
-    shown = ((value, value if isinstance(value, str) else json.dumps(value), count) for value, count in listed.values)
+    shown = (
+        (id, value, value if isinstance(value, str) else json.dumps(value), count)
+        for id, each in numbered
+        for value, count in each.values
+    )
     database.executemany(
         "INSERT INTO dictionary_values VALUES (?, ?, ?, ?, ?)",
-        ((added.lastrowid, json.dumps(value), text, text.casefold(), count) for value, text, count in shown),
+        ((id, json.dumps(value), text, text.casefold(), count) for id, value, text, count in shown),
     )
 
 
@@ -318,12 +329,12 @@ def _match(row: Sequence[Any]) -> ValueMatch:
     )
 
 
-def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[SearchedLists]:
+def _searched(database: StateDatabase, connection: str | None) -> Iterable[SearchedLists]:
     rows = database.execute(
-        "SELECT s.connection, s.privacy, s.finished, s.withheld,"
+        "SELECT s.connection, s.privacy, s.finished, s.hidden,"
         " (SELECT COUNT(*) FROM profiles WHERE connection = s.connection),"
         " (SELECT COUNT(*) FROM dictionary_columns WHERE connection = s.connection),"
-        " (SELECT COUNT(*) FROM dictionary_columns WHERE connection = s.connection AND NOT complete)"
+        " (SELECT COUNT(*) FROM dictionary_columns WHERE connection = s.connection AND complete = 0)"
         " FROM value_scans AS s WHERE ?1 IS NULL OR s.connection = ?1 ORDER BY 1",
         (connection,),
     ).fetchall()
@@ -378,7 +389,7 @@ class ProfileStore:
     Every method raises `StorageError` if the state database does not work.
     """
 
-    database: sqlite3.Connection
+    database: StateDatabase
     state: Path
     connection: str
     privacy: Privacy
@@ -406,17 +417,24 @@ class ProfileStore:
         return stored, profiles if self.privacy == "off" else tuple(map(without_values, profiles))
 
     def save(
-        self, sampled: Sequence[SampledTable], dictionary: Dictionary, evidence: Sequence[Evidence] | None = None
+        self,
+        sampled: Sequence[SampledTable],
+        dictionary: Dictionary,
+        evidence: Sequence[Evidence] | None = None,
+        waiting: Collection[TableRef] = (),
     ) -> None:
         """Replace everything stored for the connection, including the last results.
 
+        `waiting`: tables that were not read, and have the profile of an earlier scan.
         Tables that were not read keep the old evidence about their references, without values. So do all tables if
         there is no new evidence.
         """
         profiled_at, moment = dict(self.profiled_at()), isoformat(now())
-        late = (Unsampled.OUT_OF_TIME, Unsampled.NOT_READ)
+        late = (Unsampled.OUT_OF_TIME, Unsampled.OVER_BUDGET, Unsampled.NOT_READ, Unsampled.NOT_USED)
         # A table that was not reached keeps its old time, so that it comes first in the next run.
-        reached = (each.profile for each in sampled if each.profile.unsampled not in late)
+        reached = (
+            each.profile for each in sampled if each.profile.unsampled not in late and each.profile.ref not in waiting
+        )
         profiled_at.update((profile.ref, moment) for profile in reached)
         new = evidence or ()
         known = {(each.child, each.columns) for each in new}

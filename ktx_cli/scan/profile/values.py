@@ -40,6 +40,7 @@ from ktx_cli.warehouses import (
     dialect_named,
     enum_values,
     lost_its_session,
+    may_ask,
     reason,
     table_path,
     value_of,
@@ -84,12 +85,14 @@ def build_dictionary(
     limits: DictionaryLimits,
     deadline: float,
     failures: Failures = STRICT,
+    checked: Callable[[TableRef, Sequence[Refusal]], None] = lambda ref, refused: None,
 ) -> Dictionary:
     """Return the dictionary of a connection, which is empty if privacy is `strict`. `deadline` uses
     `core.clock.monotonic`.
 
     If a table or column fails, the others continue; raises `SourceError` only if the database is unreachable.
-    `failures` notes unexpected errors; the strict default raises them.
+    `failures` notes unexpected errors; the strict default raises them. `checked` is called after each table, with the
+    reasons why values of its columns are hidden.
     """
     if privacy == "strict":
         return Dictionary()
@@ -102,6 +105,7 @@ def build_dictionary(
             continue
         with failures.stage(Stage.VALUES, table.ref):
             listed, refused = _of_table(table, samples[table.ref], reader, limits)
+            checked(table.ref, [why for _, _, why in refused])
             columns += listed
             hidden += refused
     return Dictionary(tuple(columns), tuple(hidden), tuple(reader.problems), reader.statements)
@@ -116,7 +120,10 @@ def _of_table(
     restricted = {each.name for each in sample.profile.columns if each.is_restricted}
     for found in _lists(table, sample, reader, limits):
         values, is_restricted = tuple(found.counts), found.column in restricted
-        refused = refusal(table.ref.name, found.column, found.kind, values, is_restricted=is_restricted)
+        is_known = sample.is_storable and found.counts is sample.counts.get(found.column)
+        refused = refusal(
+            table.ref.name, found.column, found.kind, values, is_restricted=is_restricted, is_impersonal=is_known
+        )
         if refused is None:
             columns.append(_values(table, found, limits))
         else:
@@ -213,11 +220,11 @@ class ValueReader:
         return found
 
     def _together(self, table: Table, columns: Sequence[Column]) -> dict[str, Counts | None]:
-        if monotonic() > self.deadline:
+        listing = list_values(table, columns, self.connector.dialect, most=self.most, text=self.text)
+        if not self._may_ask(listing):
             return {}
-        dialect = self.connector.dialect
         try:
-            lists = self._lists(list_values(table, columns, dialect, most=self.most, text=self.text))
+            lists = self._lists(listing)
         except SourceError as error:
             if error.code not in ("query", "read_only") or lost_its_session(error):
                 return self._failed(table, None, error)
@@ -227,14 +234,19 @@ class ValueReader:
         return {column.name: self._few(counts) for column, counts in zip(columns, lists, strict=True)}
 
     def _alone(self, table: Table, column: Column) -> Iterator[tuple[str, Counts | None]]:
-        if monotonic() > self.deadline:
+        listing = list_one(table, column, self.connector.dialect, most=self.most, text=self.text)
+        if not self._may_ask(listing):
             return
         try:
-            lists = self._lists(list_one(table, column, self.connector.dialect, most=self.most, text=self.text))
+            lists = self._lists(listing)
         except SourceError as error:
             self._failed(table, column, error)
         else:
             yield column.name, None if lists is None else self._few(lists[0])
+
+    def _may_ask(self, listing: Listing) -> bool:
+        is_late = monotonic() > self.deadline
+        return may_ask(self.connector, listing.sql, max_rows=listing.rows + 1, is_late=is_late)
 
     def _lists(self, listing: Listing) -> list[Counts] | None:
         """Return the values of every column in a statement, or None if it returned more rows than expected."""
@@ -608,7 +620,7 @@ class _RowCheck:
         asked = [
             each for each in columns if (each.to_check or not is_complete) and _misfit(each.column, syntax) is not None
         ]
-        counts = self._counts(table, asked, syntax) if asked and monotonic() < self.deadline else None
+        counts = self._counts(table, asked, syntax) if asked else None
         kept = [each for each in columns if each not in asked and not each.to_check]
         for each, (values, misfits) in zip(asked, counts or (), strict=False):
             if misfits <= REPORTED * values:
@@ -621,6 +633,8 @@ class _RowCheck:
     def _counts(self, table: Table, columns: Sequence[Recognized], syntax: Dialect) -> list[tuple[int, int]] | None:
         """Return the number of values of each column, and of those that do not fit; None if the statement failed."""
         sql = f"SELECT {', '.join(_counted(columns, syntax))} FROM {table_path(table.ref, syntax.name)}"
+        if not may_ask(self.connector, sql, max_rows=1, is_late=monotonic() >= self.deadline):
+            return None
         self.statements += 1
         try:
             row = self.connector.query(sql, max_rows=1).rows[0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
-from math import log
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError
@@ -27,7 +27,19 @@ from ktx_cli.scan.relationships.ranker import (
     with_hints,
 )
 from ktx_cli.scan.relationships.record import Check
-from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
+from ktx_cli.warehouses import (
+    Connector,
+    SampleLimits,
+    Table,
+    TableRef,
+    attribute,
+    column_list,
+    may_ask,
+    quote,
+    table_path,
+    value_list,
+    value_of,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, NameIndex, NameMatch, TableFacts
@@ -80,6 +92,10 @@ def _is_sentinel(value: Any) -> bool:
     return (value.strip().lower() if isinstance(value, str) else value) in SENTINELS
 
 
+class _LateError(Exception):
+    """Raised by a lookup that would have to be sent although the time is up."""
+
+
 class Prober:
     """Looks up values of columns in keys that are larger than their samples, with one statement for many columns.
 
@@ -102,11 +118,11 @@ class Prober:
             by_key[key].append(child)
         found = {}
         for key, children in by_key.items():
-            if self._is_out_of_time():
+            try:
+                for child, overlap in self._look_up(key, children).items():
+                    found[child, key] = overlap
+            except _LateError:
                 self.skipped_keys.add(key)
-                continue
-            for child, overlap in self._look_up(key, children).items():
-                found[child, key] = overlap
         return found
 
     def _look_up(self, key: ColumnFacts, children: Sequence[ColumnFacts]) -> dict[ColumnFacts, Overlap]:
@@ -114,7 +130,7 @@ class Prober:
         known = set(key.counts)
         unknown = sorted({value for values in wanted.values() for value in values} - known, key=repr)
         try:
-            present = known | self._existing(key, unknown)
+            present = known | self._existing(key, unknown, wanted)
         except (SourceError, ValueError) as error:
             if isinstance(error, SourceError) and error.code == "connection":
                 raise
@@ -131,21 +147,29 @@ class Prober:
             return {}
         return {child: overlap for each in children for child, overlap in self._look_up(key, [each]).items()}
 
-    def _existing(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
-        """Return the values that the key has, in the spelling of the sample counts."""
+    def _existing(
+        self, key: ColumnFacts, values: Sequence[Any], wanted: Mapping[ColumnFacts, Sequence[Any]]
+    ) -> set[Any]:
+        """Return the values that the key has, in the spelling of the sample counts. `wanted`: whose they are."""
         present: set[Any] = set()
         for start in range(0, len(values), VALUES_PER_STATEMENT):
-            present |= self._found(key, values[start : start + VALUES_PER_STATEMENT])
+            listed = values[start : start + VALUES_PER_STATEMENT]
+            asking = [child.table.table.ref for child, own in wanted.items() if not set(listed).isdisjoint(own)]
+            present |= self._found(key, listed, asking)
         return present
 
-    def _found(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
+    def _found(self, key: ColumnFacts, values: Sequence[Any], asking: Iterable[TableRef]) -> set[Any]:
         dialect = self._connector.dialect
         read = value_of(key.column, dialect, SampleLimits().text)
         path = table_path(key.table.table.ref, dialect)
         listed = value_list(values, dialect)
         statement = f"SELECT DISTINCT {read} FROM {path} WHERE {quote(key.name, dialect)} IN ({listed})"
+        most = 2 * len(values)
+        if not may_ask(self._connector, statement, max_rows=most, is_late=self._is_out_of_time()):
+            raise _LateError
         self.statements += 1
-        rows = self._connector.query(statement, max_rows=2 * len(values)).rows
+        attribute(self._connector, statement, asking)
+        rows = self._connector.query(statement, max_rows=most).rows
         fold = fold_of(dialect, exact=key.name in key.table.sampled.exact)
         return {comparable(row[0], fold) for row in rows}
 
@@ -159,12 +183,25 @@ def check_in_database(
     sentinel: Any = None,
     blank: Sequence[str] = (),
 ) -> Check:
-    """Count the child's rows with a value in all columns, and those of them without a parent.
+    """Return the answer to a `check_statement`. Raises `SourceError`, also if the columns cannot be compared."""
+    statement = check_statement(connector.dialect, child, columns, parent, keys, sentinel, blank)
+    ((rows, missing),) = connector.query(statement, max_rows=1).rows
+    return Check(int(rows), int(missing or 0), exact=True)
 
-    `sentinel`: a value that counts as NULL. `blank`: the columns whose blank texts count as NULL. Raises `SourceError`,
-    also if the columns cannot be compared.
+
+def check_statement(
+    dialect: str,
+    child: Table,
+    columns: Sequence[str],
+    parent: Table,
+    keys: Sequence[str],
+    sentinel: Any = None,
+    blank: Sequence[str] = (),
+) -> str:
+    """Return the SELECT that counts the child's rows with a value in all columns, and those of them without a parent.
+
+    `sentinel`: a value that counts as NULL. `blank`: the columns whose blank texts count as NULL.
     """
-    dialect = connector.dialect
     own = [f"c.{quote(column, dialect)}" for column in columns]
     join = " AND ".join(f"{mine} = p.{quote(key, dialect)}" for mine, key in zip(own, keys, strict=True))
     given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
@@ -173,27 +210,29 @@ def check_in_database(
     given += "".join(f" AND trim(c.{quote(column, dialect)}) <> ''" for column in blank)
     mark = _unused(keys)
     # ClickHouse fills a row without a match with zeros rather than NULL; the mark is 1 only in a match.
-    statement = (
+    return (
         f"SELECT count(*), sum(CASE WHEN p.{mark} = 1 THEN 0 ELSE 1 END) "
         f"FROM {table_path(child.ref, dialect)} AS c LEFT JOIN "
         f"(SELECT DISTINCT {column_list(keys, dialect)}, 1 AS {mark} FROM {table_path(parent.ref, dialect)}) AS p "
         f"ON {join} WHERE {given}"
     )
-    ((rows, missing),) = connector.query(statement, max_rows=1).rows
-    return Check(int(rows), int(missing or 0), exact=True)
 
 
 def is_unique_in_database(connector: Connector, table: Table, columns: Sequence[str]) -> bool:
     """Return whether no combination of values of these columns repeats in the whole table. Raises `SourceError`."""
-    dialect = connector.dialect
+    statement = repeats_statement(connector.dialect, table, columns)
+    ((repeated,),) = connector.query(statement, max_rows=1).rows
+    return int(repeated) == 0
+
+
+def repeats_statement(dialect: str, table: Table, columns: Sequence[str]) -> str:
+    """Return the SELECT that counts the combinations of values of these columns that repeat in the whole table."""
     listed = column_list(columns, dialect)
     given = " AND ".join(f"{quote(column, dialect)} IS NOT NULL" for column in columns)
-    statement = (
+    return (
         f"SELECT count(*) FROM (SELECT {listed} FROM {table_path(table.ref, dialect)} WHERE {given} "
         f"GROUP BY {listed} HAVING count(*) > 1) AS repeated"
     )
-    ((repeated,),) = connector.query(statement, max_rows=1).rows
-    return int(repeated) == 0
 
 
 def _spread(counts: Mapping[Any, int], count: int) -> list[Any]:
@@ -362,7 +401,13 @@ def _shared(children: Iterable[ColumnFacts], values: ValueIndex) -> dict[ColumnF
     for child in children:
         if child.base and child.family is Family.INTEGER and not child.empty:
             groups[child.joined].append(child)
-    return {child: values.shared(group) for group in groups.values() if len(group) > 1 for child in group}
+    return {
+        child: keys
+        for group in groups.values()
+        if len(group) > 1
+        for keys in [values.shared(group)]  # Once for each group: there may be thousands of columns of a name.
+        for child in group
+    }
 
 
 def _candidates_of(
@@ -583,6 +628,36 @@ MOST_SHARED = 200
 """A value that is in more keys than this does not distinguish them."""
 
 
+class _Minima:
+    """Numbers in a tree of minima, which finds the next number below a limit without visiting those between."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._leaves = 1 << max(0, len(numbers) - 1).bit_length()
+        padding = self._leaves - len(numbers)
+        self._tree: list[float] = [math.inf] * self._leaves + [*numbers] + [math.inf] * padding
+        for node in range(self._leaves - 1, 0, -1):
+            self._tree[node] = min(self._tree[2 * node], self._tree[2 * node + 1])
+
+    def at_most(self, limit: int, start: int) -> Iterator[int]:
+        """Yield the places, from `start` on, whose numbers are at most `limit`."""
+        place = start
+        while place < self._leaves and (found := self._next(limit, place)) is not None:
+            yield found
+            place = found + 1
+
+    def _next(self, limit: int, place: int) -> int | None:
+        tree, node = self._tree, self._leaves + place
+        while tree[node] > limit:
+            while node & 1:  # The last of its parent: what follows is to the right of the parent.
+                node >>= 1
+            if node == 0:
+                return None
+            node += 1
+        while node < self._leaves:
+            node = 2 * node if tree[2 * node] <= limit else 2 * node + 1
+        return node - self._leaves
+
+
 class ValueIndex:
     """The keys that may hold the values of a column."""
 
@@ -600,6 +675,7 @@ class ValueIndex:
         ranges.sort(key=lambda each: each[:2])
         self._ranges = ranges
         self._highest = [each[0] for each in ranges]
+        self._lowest = _Minima([each[2] for each in ranges])
 
     def parents(self, child: ColumnFacts) -> list[ColumnFacts]:
         """Return the keys that may hold the column's values."""
@@ -627,8 +703,8 @@ class ValueIndex:
 
     def _around(self, low: int, high: int, most: int) -> list[ColumnFacts]:
         """Return the keys whose range covers another, narrowest first."""
-        covering = (key for _, _, lowest, key in self._ranges[bisect_left(self._highest, high) :] if lowest <= low)
-        return list(islice(covering, most))
+        covering = self._lowest.at_most(low, bisect_left(self._highest, high))
+        return [self._ranges[place][3] for place in islice(covering, most)]
 
     def _own(self, child: ColumnFacts) -> list[ColumnFacts]:
         """Return the likely key of the column's own table, if its range covers the column's."""
@@ -765,4 +841,4 @@ def _fitting(
 
 def _log_odds(probability: float) -> float:
     clipped = max(0.005, min(0.995, probability))
-    return log(clipped / (1 - clipped))
+    return math.log(clipped / (1 - clipped))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -430,9 +431,7 @@ def find_branches(
     has a single value that names its table clearly. A table that fails unexpectedly has no branches and is noted in
     `failures`; the strict default raises the error.
     """
-    by_table: dict[int, list[ColumnFacts]] = defaultdict(list)
-    for key in keys:
-        by_table[key.table.number].append(key)
+    by_table = _KeysOfTables(keys)
     found: list[PolymorphicBranch] = []
     for table in tables:
         with failures.stage(Stage.POLYMORPHIC, table.table.ref):
@@ -440,9 +439,39 @@ def find_branches(
     return found
 
 
-def _of_table(
-    table: TableFacts, by_table: Mapping[int, Sequence[ColumnFacts]], names: NameIndex
-) -> list[PolymorphicBranch]:
+class _KeysOfTables:
+    """The keys of each table, and the tables whose first key has a value."""
+
+    def __init__(self, keys: Iterable[ColumnFacts]) -> None:
+        self._by_table: dict[int, list[ColumnFacts]] = defaultdict(list)
+        for key in keys:
+            self._by_table[key.table.number].append(key)
+
+    def of(self, number: int) -> Sequence[ColumnFacts]:
+        """Return the keys of a table."""
+        return self._by_table.get(number, ())
+
+    @functools.cached_property
+    def _holders(self) -> Mapping[Any, Sequence[ColumnFacts]]:
+        found: dict[Any, list[ColumnFacts]] = defaultdict(list)
+        for first, *_ in self._by_table.values():
+            for value in first.counts if first.table.complete else ():
+                found[value].append(first)
+        return found
+
+    def may_hold(self, group: Sequence[Any]) -> Iterable[ColumnFacts]:
+        """Return the first keys of tables without those that lack too many of the values."""
+        found: dict[ColumnFacts, None] = {}
+        rows = 0
+        for value, count in Counter(group).items():
+            found |= dict.fromkeys(self._holders.get(value, ()))
+            rows += count
+            if rows > MAX_VIOLATIONS * len(group):  # A key that lacks all values so far lacks too many.
+                break
+        return found
+
+
+def _of_table(table: TableFacts, by_table: _KeysOfTables, names: NameIndex) -> list[PolymorphicBranch]:
     found: list[PolymorphicBranch] = []
     for discriminator in filter(_is_discriminator, table.columns):
         for child in table.columns:
@@ -471,7 +500,7 @@ def _belongs(child: ColumnFacts, discriminator: ColumnFacts) -> bool:
 
 
 def _branches(
-    child: ColumnFacts, discriminator: ColumnFacts, by_table: Mapping[int, Sequence[ColumnFacts]], names: NameIndex
+    child: ColumnFacts, discriminator: ColumnFacts, by_table: _KeysOfTables, names: NameIndex
 ) -> list[PolymorphicBranch]:
     values = child.table.sampled.values
     groups: dict[Any, list[Any]] = defaultdict(list)
@@ -494,14 +523,14 @@ def _branch(
     discriminator: ColumnFacts,
     kind: Any,
     group: Sequence[Any],
-    by_table: Mapping[int, Sequence[ColumnFacts]],
+    by_table: _KeysOfTables,
     names: NameIndex,
 ) -> PolymorphicBranch | None:
     words = tuple(word for word in tokens(str(kind)) if word)  # A sentinel text names nothing.
     named = {number: score for number, score in names.tables(words).items() if score >= MIN_VALUE_MATCH}
     for number in names.meant(words):
         named.setdefault(number, MIN_VALUE_MATCH)
-    options = [(score, key) for number, score in named.items() for key in by_table.get(number, ())]
+    options = [(score, key) for number, score in named.items() for key in by_table.of(number)]
     for score, key in sorted(options, key=lambda each: (-each[0], not _is_in_own_schema(child, each[1]))):
         check = _check(child, key, group)
         if check is not None:
@@ -510,16 +539,12 @@ def _branch(
 
 
 def _by_values(
-    child: ColumnFacts,
-    discriminator: ColumnFacts,
-    kind: Any,
-    group: Sequence[Any],
-    by_table: Mapping[int, Sequence[ColumnFacts]],
+    child: ColumnFacts, discriminator: ColumnFacts, kind: Any, group: Sequence[Any], by_table: _KeysOfTables
 ) -> PolymorphicBranch | None:
     """Return the branch to the only table that holds the references with a value, or None if there are several."""
     if len(set(group)) < FEWEST_VALUES:
         return None
-    found = [(keys[0], _check(child, keys[0], group)) for keys in by_table.values() if keys]
+    found = [(key, _check(child, key, group)) for key in by_table.may_hold(group)]
     fitting = [(key, check) for key, check in found if check is not None]
     fitting = [each for each in fitting if _is_in_own_schema(child, each[0])] if len(fitting) > 1 else fitting
     if len(fitting) != 1:

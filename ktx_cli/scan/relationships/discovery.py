@@ -848,8 +848,7 @@ def evidence_text(candidate: Candidate, checks: Mapping[Candidate, Check | None]
     if check is None:
         parts.append("the values could not be compared")
     else:
-        sampled = "" if check.exact else "sampled "
-        share = f"{_share(check)} of the {sampled}rows" if check.missing else f"all {sampled}values"
+        share = f"{_share(check)} of the {_compared(check)}" if check.missing else f"all {_scope(check)}values"
         parts.append(f"{share} exist in the key")
         parts.append(f"{plural(candidate.child.distinct, 'distinct value')} in the sample")
     if candidate.rivals:
@@ -859,10 +858,18 @@ def evidence_text(candidate: Candidate, checks: Mapping[Candidate, Check | None]
 
 def match_text(check: Check, key: Sequence[ColumnFacts]) -> str:
     """Return how many rows have a parent, in words."""
-    sampled = "" if check.exact else "sampled "
     if check.missing:
-        return f"{_share(check)} of {sampled}rows have a match in `{_key_name(key)}`"
-    return f"all {sampled}values exist in `{_key_name(key)}`"
+        return f"{_share(check)} of {_compared(check)} have a match in `{_key_name(key)}`"
+    return f"all {_scope(check)}values exist in `{_key_name(key)}`"
+
+
+def _scope(check: Check) -> str:
+    return "" if check.exact else "sketched " if check.compared else "sampled "
+
+
+def _compared(check: Check) -> str:
+    """Return what was compared: `sampled rows`."""
+    return f"{_scope(check)}{'values' if check.compared == check.rows else 'rows'}"
 
 
 def _key_name(key: Sequence[ColumnFacts]) -> str:

@@ -261,7 +261,8 @@ def _candidate_to_json(each: CandidateEvidence) -> dict[str, Any]:
             values.sentinel_rows,
         ]  # fmt: skip
     if check is not None:
-        fields["check"] = [check.rows, check.missing, check.exact]
+        by_sketch = [check.compared, check.at_most] if check.compared else []
+        fields["check"] = [check.rows, check.missing, check.exact, *by_sketch]
     if each.similar is not None:
         fields["similar"] = [each.similar.accepted, each.similar.rejected, each.similar.shift]
     optional = (
@@ -662,7 +663,7 @@ class Scorer:
     def with_all_matches(self) -> Outcome:
         """Return the outcome if every row had a parent."""
         check = self.evidence.check
-        return self.outcome({"violations": 0.0}, check=None if check is None else Check(check.rows, 0, check.exact))
+        return self.outcome({"violations": 0.0}, check=None if check is None else replace(check, missing=0))
 
     def without_rivals(self) -> Outcome:
         """Return the outcome if no other key contained the values."""

@@ -253,13 +253,15 @@ def _empty_text(subject: Subject) -> str:
 
 def _match_statement(subject: Subject, check: Check, where: str = "") -> Statement:
     values = subject.evidence.values
-    if not check.exact and values is not None and subject.evidence.looked_up_some(subject.child):
+    if not check.exact and not check.compared and values is not None and subject.evidence.looked_up_some(subject.child):
         found = "all of them" if values.hits == values.distinct else f"{values.hits:,} of them"
         distinct = subject.evidence.distinct_of(subject.child)
         text = f"ktx looked up {values.distinct:,} of the {distinct:,} distinct values, and {found} exist in "
         text += f"`{subject.parent}`. It did not compare the others."
         return Statement("values", Bearing.FOR if check.violations <= FIT_TOLERANCE else Bearing.AGAINST, text)
     scope = "all rows were checked" if check.exact else "only a sample was checked"
+    if check.compared:
+        return _sketch_statement(subject, check)
     if not check.missing:
         rows = "The only row" if check.rows == 1 else f"All {check.rows:,} rows"
         verb = "has" if check.rows == 1 else "have"
@@ -273,6 +275,23 @@ def _match_statement(subject: Subject, check: Check, where: str = "") -> Stateme
     text = f"{check.missing:,} of {check.rows:,} rows{where} ({part}){different} {verb} no match in `{subject.parent}`"
     text += f" ({scope})."
     bearing = Bearing.AGAINST if check.violations > FIT_TOLERANCE else Bearing.NEUTRAL
+    return Statement("values", bearing, text)
+
+
+def _sketch_statement(subject: Subject, check: Check) -> Statement:
+    """Return what the sketches of two columns say, with how far their estimate may be off."""
+    counts_rows = check.compared != check.rows
+    found = f"{share(check.missing, check.rows)} of their rows have no match in"
+    if not check.missing:
+        found = "all of them exist in"
+    elif not counts_rows:
+        found = f"{check.missing:,} of them do not exist in"
+    text = f"The tables are too large to join, so ktx compared the hashes of {check.compared:,} random values: {found} "
+    text += f"`{subject.parent}`."
+    if check.at_most is not None:
+        every = "rows" if counts_rows else "distinct values"
+        text += f" With 99% confidence, at most {share(check.at_most, 1)} of all {every} have no match."
+    bearing = Bearing.AGAINST if check.violations > FIT_TOLERANCE else Bearing.NEUTRAL if check.missing else Bearing.FOR
     return Statement("values", bearing, text)
 
 

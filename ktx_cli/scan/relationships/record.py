@@ -110,12 +110,16 @@ RULE_TEXTS: Final[Mapping[Rule, str]] = {
 class Check:
     """A check of a relationship on rows: of `rows` rows with a value, `missing` have no parent.
 
-    `exact`: all rows were checked, not only the sample.
+    `exact`: all rows were checked, not only the sample. `compared`: the number of values that were compared by
+    sketches, or 0 if none were; `rows` and `missing` are then those with these values, or the values themselves if
+    their rows say nothing. `at_most`: the upper bound of `violations` in all rows, which 99 of 100 sketches keep.
     """
 
     rows: int
     missing: int
     exact: bool
+    compared: int = 0
+    at_most: float | None = None
 
     @property
     def violations(self) -> float:

@@ -80,7 +80,8 @@ def _review_reason(child: ChildEvidence, evidence: CandidateEvidence) -> str:
         empty = emptiness(child, evidence)
         return f"{empty[:1].lower()}{empty[1:]}" if evidence.empty else "the values could not be compared"
     missing = share(evidence.check.missing, evidence.check.rows)
-    return f"{missing} of the rows have no match, and at most {share(MAX_VIOLATIONS, 1)} are tolerated"
+    what = "values" if evidence.check.compared == evidence.check.rows else "rows"
+    return f"{missing} of the {what} have no match, and at most {share(MAX_VIOLATIONS, 1)} are tolerated"
 
 
 _DID: Final[Mapping[Status, str]] = {

@@ -9,7 +9,13 @@ import pytest
 
 from ktx_cli.project.config.blocks import Scan
 from ktx_cli.scan.profile import reuse
-from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relationships_from_json, relationships_to_json
+from ktx_cli.scan.profile.reuse import (
+    data_fingerprint,
+    hints_digest,
+    read_evidence,
+    relationships_from_json,
+    relationships_to_json,
+)
 from ktx_cli.scan.relationships.hints import FixedHints, JoinHint
 from ktx_cli.scan.relationships.record import Cardinality, Check, KeyChoice, Relationship, RelationshipRecord, Status
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
@@ -33,7 +39,7 @@ def table(kind: TableKind = TableKind.TABLE, view_sql: str | None = None, **colu
 
 
 def proof(source: Any, *tables: Table, scan: Scan | None = None) -> str | None:
-    return data_fingerprint(source, tables, scan or Scan())
+    return data_fingerprint(read_evidence(source, tables), getattr(source, "dialect", ""), tables, scan or Scan())
 
 
 def test_the_same_gives_the_same_proof_and_anything_else_another() -> None:
@@ -72,6 +78,11 @@ STEADY = [
     "CREATE VIEW v(a, b) AS SELECT lower(trim(x)), CAST(y AS DECIMAL(10, 2)) FROM t",
     "create view v as with w as (select 1) select * from w union all (select 2)",
     "CREATE VIEW v AS (SELECT row_number() OVER (PARTITION BY a) FROM t);",
+    " SELECT t.a,\n    count(*) AS n\n   FROM s.t\n  GROUP BY t.a;",
+    "select `t`.`a` AS `a`,lower(`t`.`b`) AS `b` from (`s`.`t` join `s`.`u` on((`t`.`a` = `u`.`a`)))",
+    "WITH w AS ( SELECT t.a FROM s.t) SELECT w.a FROM w",
+    "(SELECT a FROM s.t) UNION ALL (SELECT a FROM s.u)",
+    "CREATE VIEW v AS SELECT a -- the key\nFROM t /* all */",
 ]
 OF_THE_MOMENT = [
     "CREATE VIEW v AS SELECT * FROM t WHERE d > now() - INTERVAL 7 DAY",
@@ -86,6 +97,16 @@ OF_THE_MOMENT = [
     'CREATE VIEW v AS SELECT "now"() FROM t',
     "CREATE VIEW v AS SELECT my_macro(x) FROM t",
     "CREATE VIEW v AS SELECT main.get_current_time () FROM t",
+    *(
+        f"SELECT {each} AS x FROM s.t"
+        for each in (
+            *("SESSION_USER", "system_user", "CURRENT_USER", "utc_date", "UTC_TIME()", "utc_timestamp(6)", "sysdate"),
+            *("@@spid", "@@session.time_zone", "$region", "ids.nextval", "NEXT VALUE FOR ids", "`s`.`secret`(a)"),
+            *("`f` (a)", "[s].[f](a)", '"s"."f"(a)', "f/* of the moment */(a)", "f -- pure count\n(a)"),
+        )
+    ),
+    "-- SELECT 1\nCREATE VIEW v AS SELECT 1",
+    "CREATE VIEW v AS /* body */ SELECT f(x), (SELECT y AS (SELECT 1)) FROM t",
     "",
     "no view at all",
 ]

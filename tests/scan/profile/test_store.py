@@ -112,6 +112,15 @@ def test_a_table_without_a_sample_is_kept_with_its_problem(database: sqlite3.Con
     assert (profile.problem, profile.complete) == ("no", False)
 
 
+def test_lists_are_read_in_one_statement(database: sqlite3.Connection) -> None:
+    """A scan may replace them meanwhile, and give their numbers to others."""
+    saved(database)
+    sent: list[str] = []
+    database.set_trace_callback(sent.append)
+    assert load_lists(database, "shop", "ORDERS")
+    assert len(sent) == 1, sent
+
+
 def test_lists_come_back_in_their_order(database: sqlite3.Connection) -> None:
     saved(database)
     lists = load_lists(database, "shop")
@@ -193,6 +202,28 @@ def test_saving_is_all_or_nothing(database: sqlite3.Connection) -> None:
         save_values(database, "shop", [], broken, privacy="local")
     assert load_lists(database, "shop") == (LISTS.columns[2], LISTS.columns[1], LISTS.columns[0])
     assert len(load_profiles(database, "shop")) == 2
+
+
+class Counted:
+    """A database that counts the statements that it is sent."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self.statements = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.statements += name in ("execute", "executemany")
+        return getattr(self._database, name)
+
+
+def test_all_lists_are_saved_with_a_few_statements(database: sqlite3.Connection) -> None:
+    """Others wait for the transaction, and each statement travels to the server and back."""
+    saved(database, "mart")
+    lists = [ColumnValues(ORDERS, f"c{number:03}", (("a", 2), ("b", number)), complete=True) for number in range(300)]
+    counted = Counted(database)
+    save_values(counted, "shop", [], Dictionary(tuple(lists)), privacy="local")
+    assert load_lists(database, "shop") == tuple(lists) and len(load_lists(database, "mart")) == 3
+    assert counted.statements < 20
 
 
 def test_saving_again_replaces(database: sqlite3.Connection) -> None:

@@ -152,6 +152,8 @@ def test_dates_in_an_unclear_order_are_mentioned() -> None:
 class Answering(ForwardingConnector):
     """Answers every statement with one row, or an error."""
 
+    inner: Any = None
+
     def __init__(self, *row: int, dialect: str = "duckdb", error: SourceError | None = None) -> None:
         self.dialect, self.row, self.error = dialect, row, error
         self.sent: list[str] = []

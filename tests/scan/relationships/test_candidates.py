@@ -9,7 +9,7 @@ import itertools
 import os
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,16 @@ from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseF
 from ktx_cli.scan.relationships.discovery import reason_of, sampled_check
 from ktx_cli.scan.relationships.record import Check, Status
 from ktx_cli.warehouses.dialect import value_list
-from ktx_cli.warehouses.port import ConnectionSpec, Connector, QueryResult, Scope, Table, TableKind, TableRef
+from ktx_cli.warehouses.port import (
+    ConnectionSpec,
+    Connector,
+    ForwardingConnector,
+    QueryResult,
+    Scope,
+    Table,
+    TableKind,
+    TableRef,
+)
 from ktx_cli.warehouses.registry import connect
 
 NUMBERS = itertools.count()
@@ -341,6 +350,33 @@ def test_many_values_take_a_few_statements(make: Make) -> None:
     assert {each.missing for each in found.values()} == {0}
     asked = 60 * PROBED_VALUES - len(set().union(*(pair[0].counts for pair in pairs)) & key.counts.keys())
     assert prober.statements == -(-asked // VALUES_PER_STATEMENT) > 1
+
+
+def test_a_lookup_is_about_the_tables_whose_values_it_contains(make: Make) -> None:
+    connector = make(
+        "sqlite",
+        *wide_children(2),
+        "CREATE TABLE lost (x int)",
+        "INSERT INTO lost VALUES (1)",
+        "CREATE TABLE other (x int)",
+        "INSERT INTO other VALUES (19000)",
+    )
+    asked: list[tuple[str, list[str]]] = []
+
+    class Noting(ForwardingConnector):
+        def attribute(self, sql: str, tables: Iterable[TableRef]) -> None:
+            asked.append((sql, sorted(ref.name for ref in tables)))
+
+    facts = facts_of(connector, rows=500)
+    key = column(facts, "parent", "k")
+    known = next(iter(key.counts))
+    column(facts, "lost", "x").counts.clear()
+    column(facts, "lost", "x").counts[known] = 1
+    children = [column(facts, table, name) for table, name in (("child", "x0"), ("lost", "x"), ("other", "x"))]
+    Prober(Noting(connector)).overlaps([(each, key) for each in children])
+    ((sql, tables),) = asked
+    assert tables == ["child", "other"], "the value of the third table is in the sample of the key"
+    assert "19000" in sql
 
 
 @pytest.mark.postgres

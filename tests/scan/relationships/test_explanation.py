@@ -18,6 +18,7 @@ from ktx_cli.scan.relationships.ranker import FEATURES, HINT_WEIGHTS, load_ranke
 from ktx_cli.scan.relationships.record import (
     DOUBT_TEXTS,
     RULE_TEXTS,
+    Check,
     Doubt,
     Relationship,
     RelationshipRecord,
@@ -446,6 +447,43 @@ def test_a_share_of_a_sample_is_one_of_the_sampled_rows(found: Answer) -> None:
     for complete, among in ((True, "rows"), (False, "300 sampled rows")):
         child = replace(now.child, nulls=75, complete=complete)
         assert f"25% of the {among} have no value." in texts(explain(replace(now, child=child)), Bearing.NEUTRAL)
+
+
+COMPARED = "The tables are too large to join, so ktx compared the hashes of 812 random values: "
+
+
+@pytest.mark.parametrize(
+    ("check", "bearing", "shown"),
+    [
+        (
+            Check(9000, 0, exact=False, compared=812, at_most=0.0065),
+            Bearing.FOR,
+            "all of them exist in `customers.id`. With 99% confidence, at most 0.7% of all rows have no match.",
+        ),
+        (
+            Check(9000, 1800, exact=False, compared=812, at_most=0.24),
+            Bearing.AGAINST,
+            "20% of their rows have no match in `customers.id`. With 99% confidence, at most 24% of all rows have no "
+            "match.",
+        ),
+        (
+            Check(812, 203, exact=False, compared=812, at_most=0.3),
+            Bearing.AGAINST,
+            "203 of them do not exist in `customers.id`. With 99% confidence, at most 30% of all distinct values have "
+            "no match.",
+        ),
+    ],
+)
+def test_what_sketches_say_comes_with_how_far_off_it_may_be(
+    found: Answer, check: Check, bearing: Bearing, shown: str
+) -> None:
+    now = subject(found, "orders(customer_id) -> customers(id)")
+    values = now.evidence.values
+    assert values is not None
+    evidence = replace(now.evidence, check=check, values=replace(values, distinct=60, hits=60, exact=False))
+    assert COMPARED + shown in texts(explain(replace(now, evidence=evidence)), bearing)
+    child = replace(now.child, candidates=(evidence,))
+    assert ChildEvidence.from_json(child.child, child.columns, child.to_json()) == child
 
 
 @pytest.mark.parametrize(
