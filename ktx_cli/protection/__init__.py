@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         condition_columns,
         has_protected,
         reads_table,
+        rows_countable,
         source_guard,
         tables_read,
         values_shown,

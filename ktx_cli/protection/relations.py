@@ -14,7 +14,7 @@ from ktx_cli.faces import exp
 from ktx_cli.llm import ToolError
 from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
 from ktx_cli.scan import MANIFEST, read_manifest, read_table, snapshot_path
-from ktx_cli.semantic import Model, Source, lookup_of
+from ktx_cli.semantic import Model, Source, lookup_of, same_table
 from ktx_cli.warehouses import FunctionList, StatementRefusedError, TableKind, TableRef, dialect_named, runs_pipelines
 from ktx_cli.warehouses import Table as StoredTable
 
@@ -122,13 +122,6 @@ def sources_of(model: Model, parts: tuple[str, ...]) -> list[Source]:
     """Return the sources that read a table; a name without a schema matches those of every schema."""
     found = lookup_of(model).of_table(parts[-1]) if parts else model.sources.values()
     return [source for source in found if source.table is not None and same_table(source.table, parts)]
-
-
-def same_table(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether two names may refer to the same table, whether or not dots separate the parts of one of them."""
-    first, second = (".".join(parts).casefold().split(".") for parts in (one, other))
-    count = min(len(first), len(second))
-    return first[-count:] == second[-count:]
 
 
 Table = tuple[str, ...]

@@ -1,11 +1,14 @@
 """Keeps statements away from hidden data: rows behind a policy, hidden sources, hidden columns.
 
-Agents have no user attributes. A statement is refused unless it is known to leave hidden data alone: the tree of the
-exact text is checked, without regard to scopes, because a statement can have more scopes than can be distinguished.
+Raw SQL has no place for user attributes, so policies and hidden columns hold for every caller. A column with a mask is
+hidden, except from callers who see its values. A statement is refused unless it is known to leave hidden data alone:
+the tree of the exact text is checked, without regard to scopes, because a statement can have more scopes than can be
+distinguished.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,8 +16,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Diagnostic, KtxError
 from ktx_cli.faces import exp
-from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
-from ktx_cli.semantic import Barred, Column, Model, Source, Visibility, lookup_of
+from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, sources_of
+from ktx_cli.semantic import (
+    NOBODY,
+    Barred,
+    Caller,
+    Column,
+    Model,
+    Source,
+    Visibility,
+    has_masks,
+    lookup_of,
+    masked_for,
+    masks_in,
+    masks_of,
+    same_table,
+    with_inputs,
+)
 from ktx_cli.warehouses import TableKind, comparable_name, dialect_named
 
 if TYPE_CHECKING:
@@ -33,11 +51,11 @@ _PARENT_ID: Final = ("parent_id",)
 """The components of two columns; see `_components`."""
 
 
-def check_protected(model: Model, sql: str, relations: Relations | None = None) -> None:
+def check_protected(model: Model, sql: str, relations: Relations | None = None, caller: Caller = NOBODY) -> None:
     """Refuse a statement that would bypass a policy, show hidden data, or turn values into names.
 
     `relations`: what the last scan found, requested only if something is hidden: views are followed, and what is
-    unknown is refused. None: views are not followed, so they may show hidden columns.
+    unknown is refused. None: views are not followed, so they may show hidden columns. `caller`: for masks.
     """
     trees = _trees(sql, model.dialect)
     if any(True for tree in trees or () for _ in _pivots(tree)):
@@ -46,7 +64,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
         )
     if model.sealed is not None:
         raise Refused(_definition_error(model, model.sealed, "tables of this connection cannot be read"))
-    if not has_protected(model):
+    if not has_protected(model, caller):
         return
     if trees is None or not all(map(_is_query, trees)):
         raise Refused("only a SELECT is allowed, because part of this connection is hidden")
@@ -57,7 +75,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
     for table, source in _protected_in(model, trees):
         if source.policies:
             raise Refused(f"`{source.name}` has row policies, so its rows cannot be read here; see its definition")
-        if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect):
+        if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model, caller):
             raise Refused(
                 f"`{source.name}` or one of its columns is hidden: select the columns that you need by name, without "
                 "`*` or entire rows; hidden columns, and columns of other tables with the same names, are not allowed"
@@ -66,18 +84,18 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
         from ktx_cli.protection.relations import Views
 
         if relations.of_documents:
-            _require_shown_columns(model, trees, relations)
-        Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
+            _require_shown_columns(model, trees, relations, caller)
+        Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model, caller)).check(trees)
 
 
-def _require_shown_columns(model: Model, trees: list[Any], relations: Relations) -> None:
+def _require_shown_columns(model: Model, trees: list[Any], relations: Relations, caller: Caller) -> None:
     """Refuse columns of collections that may contain a hidden one, or that the last scan did not find.
 
     Who writes a document decides what its columns are: a single text at `address` turns the columns below it into one
     column `address`, and a number in the array `items` turns its table into a column `items`.
     """
     tables = tables_of(trees)
-    concealed = {table: paths for table in tables if (paths := _concealed(model, table))}
+    concealed = {table: paths for table in tables if (paths := _concealed(model, table, caller))}
     if not concealed:
         return
     named = [_components(name) for tree in trees for name in _column_names(tree)]
@@ -98,15 +116,15 @@ def _require_shown_columns(model: Model, trees: list[Any], relations: Relations)
         )
 
 
-def _concealed(model: Model, table: Table) -> set[tuple[str, ...]]:
+def _concealed(model: Model, table: Table, caller: Caller) -> set[tuple[str, ...]]:
     """Return the hidden paths of a table's documents, including those of its arrays and of the array that it is."""
     found: set[tuple[str, ...]] = set()
     protected = model.remembered.get("protected")
     if protected is None:
-        protected = [each for each in model.sources.values() if each.table is not None and each.is_protected]
+        protected = [each for each in model.sources.values() if each.table is not None and _may_hide(model, each)]
         model.remembered["protected"] = protected
     for source in protected:
-        hidden = {_components(each) for each in _hidden(source)}
+        hidden = {_components(each) for each in _hidden(model, source, caller)}
         below, above = _is_of_collection(source.table, table), _is_of_collection(table, source.table)
         if below is not None:
             inside = _components(below) if below else ()
@@ -141,16 +159,20 @@ def _table_columns(tree: Any) -> Iterator[str]:
 
 
 def check_collections(
-    model: Model, collection: str, reads: Iterable[CollectionPaths], relations: Relations | None = None
+    model: Model,
+    collection: str,
+    reads: Iterable[CollectionPaths],
+    relations: Relations | None = None,
+    caller: Caller = NOBODY,
 ) -> None:
     """Refuse a pipeline that would bypass a policy or show hidden data. `reads`: what it may show of collections.
 
-    `collection`: the one that the pipeline runs on. `relations`: as for `check_protected`. A collection also contains
-    the data of the tables of its arrays, which are named after it.
+    `collection`: the one that the pipeline runs on. `relations` and `caller`: as for `check_protected`. A collection
+    also contains the data of the tables of its arrays, which are named after it.
     """
     if model.sealed is not None:
         raise Refused(_definition_error(model, model.sealed, "collections of this connection cannot be read"))
-    if not has_protected(model):
+    if not has_protected(model, caller):
         return
     for each in reads:
         name = each.collection or collection
@@ -160,8 +182,8 @@ def check_collections(
                     raise Refused(_definition_error(model, model.barred[barred_name].problem, f"`{name}` is not read"))
             for source in model.sources.values():
                 below = None if source.table is None else _is_of_collection(source.table, parts)
-                if below is not None and source.is_protected:
-                    _require_shown_paths(source, below, each.paths, name)
+                if below is not None and _may_hide(model, source):
+                    _require_shown_paths(source, below, each.paths, name, _hidden(model, source, caller))
         if relations is not None:
             found = [one for parts in {(name,), tuple(name.split(".", 1))} for one in relations.find(parts)]
             if not found or any(one.kind is not TableKind.TABLE for one in found):
@@ -180,10 +202,12 @@ def _is_of_collection(table: Table, parts: Table) -> str | None:
     return last.removeprefix(f"{head}__").replace("__", ".") if inside and last.startswith(f"{head}__") else None
 
 
-def _require_shown_paths(source: Source, below: str, paths: frozenset[str] | None, name: str) -> None:
+def _require_shown_paths(
+    source: Source, below: str, paths: frozenset[str] | None, name: str, columns: set[str]
+) -> None:
     if source.policies:
         raise Refused(f"`{source.name}` has row policies, so `{name}` cannot be read here; see its definition")
-    own = {each.removeprefix("_parent") if each == "_parent_id" else each for each in _hidden(source)}
+    own = {each.removeprefix("_parent") if each == "_parent_id" else each for each in columns}
     hidden = [_components(f"{below}.{each}" if below and each != "_id" else each) for each in own]
     named = None if paths is None else [_components(each) for each in paths]
     shows = named is None or any(
@@ -207,27 +231,58 @@ def _components(path: str) -> tuple[str, ...]:
     return tuple(each if each == "_id" else each.strip("_") or each for each in keys)
 
 
-def check_source(model: Model, source: Source, relations: Relations | None = None) -> None:
+def check_source(model: Model, source: Source, relations: Relations | None = None, caller: Caller = NOBODY) -> None:
     """Refuse a source whose SQL reads data hidden elsewhere; sources that are hidden or have policies may read it.
 
-    `relations`: as for `check_protected`.
+    No source may read a column that is masked for the caller, in its SQL or through a view. `relations` and `caller`:
+    as for `check_protected`.
     """
-    if source.sql is None or source.policies or source.visibility is Visibility.HIDDEN or not has_protected(model):
+    if not has_protected(model, caller):
         return
+    is_trusted = bool(source.policies) or source.visibility is Visibility.HIDDEN
     from ktx_cli.semantic import TEMPLATE
 
     try:
-        check_protected(model, TEMPLATE.sub("NULL", source.sql), relations)
+        if source.sql is not None and not is_trusted:
+            check_protected(model, TEMPLATE.sub("NULL", source.sql), relations, caller)
+        elif masks_for(model, caller):
+            _check_masked(model, source, relations, caller)
     except Refused as error:
-        raise Refused(f"the SQL of `{source.name}` reads data that is hidden elsewhere: {error.message}") from None
+        what = "SQL" if source.sql is not None else "table"
+        raise Refused(f"the {what} of `{source.name}` reads data that is hidden elsewhere: {error.message}") from None
 
 
-def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | None:
+def _check_masked(model: Model, source: Source, relations: Relations | None, caller: Caller) -> None:
+    """Refuse a source whose SQL, or whose view, may read a column that is masked for a caller."""
+    from ktx_cli.protection.relations import Views
+    from ktx_cli.semantic import TEMPLATE
+
+    judge = _judge_of(model, caller, masks_only=True)
+    views = None
+    if relations is not None:
+        views = Views(relations, model.dialect, lambda text: _trees(text, model.dialect), judge)
+    if source.sql is not None:
+        trees = _trees(TEMPLATE.sub("NULL", source.sql), model.dialect)
+        if trees is None or not all(map(_is_query, trees)):
+            raise Refused("only a SELECT is allowed, because columns are masked")
+        judge(trees, source.name)
+        if views is not None:
+            views.check(trees)
+    elif views is not None and relations is not None and source.table is not None:
+        kinds = {each.kind for each in relations.find(source.table)}
+        if kinds & {TableKind.VIEW, TableKind.MATERIALIZED_VIEW}:
+            views.follow(source.table)
+
+
+def source_guard(model: Model, tree: Tree, caller: Caller = NOBODY) -> Callable[[Iterable[str]], None] | None:
     """Return a check that refuses named sources whose SQL reads data hidden elsewhere, or None if there are none.
 
-    It raises `KtxError` (`hidden`). `tree`: the files of the project, with the results of the last scan.
+    It raises `KtxError` (`hidden`). `tree`: the files of the project, with the results of the last scan. `caller`: for
+    masks.
     """
-    if not has_protected(model) or not any(source.sql for source in model.sources.values()):
+    if not has_protected(model, caller):
+        return None
+    if not masks_for(model, caller) and not any(source.sql for source in model.sources.values()):
         return None
     from ktx_cli.protection.relations import read_relations
     from ktx_cli.scan import snapshot_path
@@ -238,7 +293,7 @@ def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | 
     def guard(names: Iterable[str]) -> None:
         for name in names:
             try:
-                check_source(model, model.sources[name], relations)
+                check_source(model, model.sources[name], relations, caller)
             except Refused as error:
                 hint = "remove the hidden data from the SQL, hide the source, or give it its own `policies`"
                 details = {"connection": model.connection, "source": name}
@@ -247,9 +302,59 @@ def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | 
     return guard
 
 
-def has_protected(model: Model) -> bool:
-    """Return whether anything in a connection is hidden, or may be because a file about it may have an error."""
-    return bool(model.barred) or model.sealed is not None or lookup_of(model).protects
+def rows_countable(model: Model, tree: Tree, caller: Caller) -> Callable[[Source, Iterable[str]], bool]:
+    """Return a check of whether a caller may learn counts over all rows of a source by these of its columns.
+
+    That is not so if row policies limit the source, if it or a column is hidden, if a column is masked for the caller,
+    or if its SQL reads such data.
+    """
+    guard = source_guard(model, tree, caller)
+
+    @functools.cache
+    def readable(name: str) -> bool:
+        try:
+            if guard is not None:
+                guard([name])
+        except KtxError:
+            return False
+        return True
+
+    def countable(source: Source, names: Iterable[str]) -> bool:
+        if source.policies or source.visibility is Visibility.HIDDEN:
+            return False
+        hidden = _hidden(model, source, caller)
+        return hidden.isdisjoint(each for name in names for each in with_inputs(source, name)) and readable(source.name)
+
+    return countable
+
+
+def has_protected(model: Model, caller: Caller = NOBODY) -> bool:
+    """Return whether anything in a connection is hidden, or may be because a file about it may have an error.
+
+    Masks count unless the caller sees the values behind all of them.
+    """
+    if model.barred or model.sealed is not None:
+        return True
+    if not has_masks(model) or not lookup_of(model).protects:
+        return lookup_of(model).protects
+    hides = (_hides(model.sources[each]) for each in lookup_of(model).protected())
+    return masks_for(model, caller) or any(hides)
+
+
+def masks_for(model: Model, caller: Caller) -> bool:
+    """Return whether any column is masked for a caller."""
+    return any(not caller.sees(mask) for mask in masks_in(model))
+
+
+def _hides(source: Source) -> bool:
+    """Return whether a source hides anything from every caller."""
+    hidden = any(column.visibility is Visibility.HIDDEN for column in source.columns.values())
+    return bool(source.policies) or source.visibility is Visibility.HIDDEN or hidden
+
+
+def _may_hide(model: Model, source: Source) -> bool:
+    """Return whether a source hides anything from some callers."""
+    return source.is_protected or bool(masks_of(model, source))
 
 
 def _definition_error(model: Model, problem: Diagnostic, what: str) -> str:
@@ -260,16 +365,20 @@ def _definition_error(model: Model, problem: Diagnostic, what: str) -> str:
     )
 
 
-def values_shown(model: Model, source: Source, relations: Callable[[], Relations]) -> Callable[[Column], bool]:
+def values_shown(
+    model: Model, source: Source, relations: Callable[[], Relations], caller: Caller = NOBODY
+) -> Callable[[Column], bool]:
     """Return a check of whether a source column's values may be listed, which is so if a statement may select them.
 
     No values of a source with policies, or of a view that may read hidden data, may be listed; `relations` is only
-    requested if something is hidden.
+    requested if something is hidden. `caller`: for masks.
     """
-    if source.table is None or source.policies or not _table_shown(model, source.table, relations):
+    if source.table is None or source.policies or not _table_shown(model, source.table, relations, caller):
         return lambda column: False
-    hidden = {name for each in sources_of(model, source.table) for name in _hidden(each)}
-    concealed = _concealed(model, source.table) if has_protected(model) and relations().of_documents else set()
+    hidden = {name for each in sources_of(model, source.table) for name in _hidden(model, each, caller)}
+    concealed = (
+        _concealed(model, source.table, caller) if has_protected(model, caller) and relations().of_documents else set()
+    )
 
     def shown(column: Column) -> bool:
         path = _components(column.name)
@@ -279,8 +388,8 @@ def values_shown(model: Model, source: Source, relations: Callable[[], Relations
     return shown
 
 
-def _table_shown(model: Model, table: Table, relations: Callable[[], Relations]) -> bool:
-    if not has_protected(model):
+def _table_shown(model: Model, table: Table, relations: Callable[[], Relations], caller: Caller) -> bool:
+    if not has_protected(model, caller):
         return True
     if model.sealed is not None or any(reads_table(each, table) for each in model.barred.values()):
         return False
@@ -290,7 +399,7 @@ def _table_shown(model: Model, table: Table, relations: Callable[[], Relations])
     known = relations()
     from ktx_cli.protection.relations import Views
 
-    views = Views(known, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model))
+    views = Views(known, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model, caller))
     try:
         views.follow(table)
     except Refused:
@@ -298,7 +407,9 @@ def _table_shown(model: Model, table: Table, relations: Callable[[], Relations])
     return bool(known.find(table))
 
 
-def _judge_of(model: Model) -> Judge:
+def _judge_of(model: Model, caller: Caller, *, masks_only: bool = False) -> Judge:
+    """Return the check of a view's query. With `masks_only`, only masked columns count as hidden."""
+
     def judge(trees: list[Any], view: str) -> None:
         _require_no_storage(trees)
         for _, name in _barred_in(model, trees):
@@ -306,9 +417,11 @@ def _judge_of(model: Model) -> Judge:
             what = f"`{view}`, a view that reads `{name}`, cannot be read here"
             raise Refused(_definition_error(model, problem, what))
         for table, source in _protected_in(model, trees):
-            hides = "has row policies" if source.policies else "is hidden or has a hidden column that the view may read"
-            may_show = source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect)
-            if source.policies or may_show:
+            hidden = set(masked_for(model, source, caller)) if masks_only else None
+            policies = source.policies and not masks_only
+            hides = "has row policies" if policies else "is hidden or has a hidden column that the view may read"
+            may_show = source.visibility is Visibility.HIDDEN and not masks_only
+            if policies or may_show or _reads_hidden(trees, table, source, model, caller, hidden):
                 raise Refused(
                     f"`{view}` is a view that reads `{source.name}`, which {hides}, so it cannot be read here"
                 )
@@ -329,7 +442,7 @@ def _require_no_storage(trees: Iterable[Any]) -> None:
 
 def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Source]]:
     for table in sorted(tables_of(trees)):
-        yield from ((table, source) for source in sources_of(model, table) if source.is_protected)
+        yield from ((table, source) for source in sources_of(model, table) if _may_hide(model, source))
 
 
 def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
@@ -402,12 +515,18 @@ def _pivots(tree: Any) -> Iterator[Any]:
     return tree.find_all(exp.Pivot)  # type: ignore[no-any-return]
 
 
-def _hidden(source: Source) -> set[str]:
-    return {column.name.casefold() for column in source.columns.values() if column.visibility is Visibility.HIDDEN}
+def _hidden(model: Model, source: Source, caller: Caller) -> set[str]:
+    """Return the folded names of the columns that are hidden, or masked for a caller."""
+    hidden = {column.name.casefold() for column in source.columns.values() if column.visibility is Visibility.HIDDEN}
+    return hidden | set(masked_for(model, source, caller))
 
 
-def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: str) -> bool:
-    hidden = _hidden(source)
+def _reads_hidden(
+    trees: Iterable[Any], table: Table, source: Source, model: Model, caller: Caller, hidden: set[str] | None = None
+) -> bool:
+    """Return whether trees may read hidden columns; `hidden`: their names, by default all of the source."""
+    hidden = _hidden(model, source, caller) if hidden is None else hidden
+    dialect = model.dialect
     if not hidden:
         return False
     stored = {comparable_name(column.name) for column in source.columns.values() if column.expr is None}

@@ -8,8 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ktx_cli.core import KtxError, Record
-from ktx_cli.protection.relations import Named, names_in, parts_of_ref, same_table, sources_of
-from ktx_cli.semantic import Join, Measure, MetricTest, Model, Place, Relationship, Resolver, Source, read_fragment
+from ktx_cli.protection.relations import Named, names_in, parts_of_ref, sources_of
+from ktx_cli.semantic import (
+    Join,
+    Measure,
+    MetricTest,
+    Model,
+    Place,
+    Relationship,
+    Resolver,
+    Source,
+    read_fragment,
+    same_table,
+    unmasked,
+)
 from ktx_cli.warehouses import TableRef
 
 HIDDEN: Final = frozenset({"column", "source", "grain"})
@@ -281,10 +293,10 @@ class LayerUses:
 
 
 def asked_names(model: Model, query: object) -> Named | None:
-    """Return what a query's statement names, without its policies, or None if it does not compile."""
+    """Return what a query's statement names, without its policies and masks, or None if it does not compile."""
     from ktx_cli.semantic import compile_query
 
-    sources = {name: replace(source, policies=()) for name, source in model.sources.items()}
+    sources = {name: replace(unmasked(source), policies=()) for name, source in model.sources.items()}
     try:
         asked = compile_query(replace(model, sources=sources), query)  # type: ignore[arg-type]
     except KtxError:

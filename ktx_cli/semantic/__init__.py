@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     )
     from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of
+    from ktx_cli.semantic.caller import NOBODY, Caller, Principal
     from ktx_cli.semantic.change_checks import NOT_CHECKED, ChangeChecks, CheckData
     from ktx_cli.semantic.check import Resolver, read_fragment
     from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, is_present, join, subquery
     from ktx_cli.semantic.compile.rows import Rows
-    from ktx_cli.semantic.data_checks import DataCheck, DataChecks
+    from ktx_cli.semantic.data_checks import PROTECTED, DataCheck, DataChecks
     from ktx_cli.semantic.decision_notes import (
         OpenDecision,
         PlanDecisions,
@@ -159,6 +160,16 @@ if TYPE_CHECKING:
         source_names,
         stray_paths,
     )
+    from ktx_cli.semantic.masks import (
+        has_masks,
+        mask_misfit,
+        masked_for,
+        masks_in,
+        masks_of,
+        same_table,
+        unmasked,
+        with_inputs,
+    )
     from ktx_cli.semantic.metric_tests import TestResult, run_test
     from ktx_cli.semantic.model import (
         GRAINS,
@@ -168,6 +179,7 @@ if TYPE_CHECKING:
         Column,
         Condition,
         Join,
+        Mask,
         Measure,
         MetricTest,
         Model,

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, is_utf8, now, yaml
-from ktx_cli.project import OWNERS_NAME, Layout, WorkingTree, read_state, transaction
+from ktx_cli.project import OWNERS_NAME, Layout, StateDatabase, WorkingTree, read_local, read_state, transaction
 from ktx_cli.semantic.manifest import is_shard_path, is_yaml
 from ktx_cli.semantic.model import Status
 from ktx_cli.semantic.status import Claim, Definition, DefinitionKind, DefinitionStatus, Used, claims_in, lowest
@@ -238,7 +238,7 @@ def _of_commit(
 
 
 def record_acceptances(
-    layout: Layout, database: sqlite3.Connection, repository: Repository, dialects: Mapping[str, str]
+    layout: Layout, database: StateDatabase, repository: Repository, dialects: Mapping[str, str]
 ) -> None:
     """Update the statuses in the state database to the current commit, for connections and their dialects.
 
@@ -333,7 +333,7 @@ class Statuses:
     def is_recorded(self) -> bool:
         """Whether a run or `ktx index` has recorded statuses for the connection."""
 
-        def ask(database: sqlite3.Connection) -> bool:
+        def ask(database: StateDatabase) -> bool:
             query = "SELECT 1 FROM accepted_files WHERE connection = ? LIMIT 1"
             return database.execute(query, (self._connection,)).fetchone() is not None
 
@@ -391,7 +391,7 @@ class Statuses:
             return _Recorded()
         where = (self._connection, path)
 
-        def ask(database: sqlite3.Connection) -> _Recorded:
+        def ask(database: StateDatabase) -> _Recorded:
             query = "SELECT sha256 FROM accepted_files WHERE connection = ? AND path = ?"
             row = database.execute(query, where).fetchone()
             query = (
@@ -420,9 +420,9 @@ class Statuses:
 
 
 def _asked(layout: Layout, ask: Any) -> Any:
-    """Query the state database. A missing database or one of an earlier version has no records."""
+    """Query the state of this working tree. A missing database or one of an earlier version has no records."""
     try:
-        return read_state(layout, ask)
+        return read_local(layout, ask)
     except sqlite3.OperationalError:
         return None
 
@@ -439,7 +439,7 @@ class RecordedTest:
 def recorded_tests(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
     """Return the recorded tests for each measure."""
 
-    def ask(database: sqlite3.Connection) -> dict[str, list[RecordedTest]]:
+    def ask(database: StateDatabase) -> dict[str, list[RecordedTest]]:
         rows = database.execute(
             "SELECT measures, source, name, passed, finished FROM metric_tests"
             " WHERE connection = ? ORDER BY source, name",
@@ -451,11 +451,14 @@ def recorded_tests(layout: Layout, connection: str) -> dict[str, list[RecordedTe
                 found.setdefault(measure, []).append(RecordedTest(f"{source}.{name}", bool(passed), day))
         return found
 
-    return _asked(layout, ask) or {}
+    try:
+        return read_state(layout, ask) or {}
+    except sqlite3.OperationalError:
+        return {}
 
 
 def record_tests(
-    database: sqlite3.Connection,
+    database: StateDatabase,
     connection: str,
     results: Iterable[tuple[str, str, Sequence[str], bool]],
     day: str,

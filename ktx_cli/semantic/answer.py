@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import monotonic
 from ktx_cli.semantic.calendar import UTC_NAME
+from ktx_cli.semantic.caller import NOBODY, Caller
 from ktx_cli.semantic.compile.build import Build, FactUse
 from ktx_cli.semantic.compile.statement import Compiled, compile_plan
 from ktx_cli.semantic.expressions.names import Expression
@@ -20,6 +21,7 @@ from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.plan.planner import Planner
 from ktx_cli.semantic.query import Query, parse_query
+from ktx_cli.telemetry import operation
 from ktx_cli.warehouses import Connector, SemanticType, dialect_named
 
 if TYPE_CHECKING:
@@ -207,14 +209,14 @@ def compile_query(
     model: Model,
     query: Query | Mapping[str, Any],
     *,
-    attributes: Mapping[str, Any] | None = None,
+    caller: Caller = NOBODY,
     now: datetime | None = None,
     graph: Graph | None = None,
 ) -> CompiledQuery:
     """Compile a query. Raises `SemanticError` if it has no correct answer."""
     parsed = query if isinstance(query, Query) else parse_query(query)
     try:
-        planner = Planner(model, graph or graph_of(model), parsed, attributes or {}, now or datetime.now(UTC))
+        planner = Planner(model, graph or graph_of(model), parsed, caller, now or datetime.now(UTC))
         plan = planner.plan()
         compiled = compile_plan(Build(planner.names, plan))
     except RecursionError:
@@ -223,7 +225,7 @@ def compile_query(
         raise SemanticError(str(error), hint="use times in the years 1 to 9999") from None
     totals = None
     if parsed.totals and plan.outputs:
-        totals = _totals(parsed, lambda bare: compile_query(model, bare, attributes=attributes, now=now, graph=graph))
+        totals = _totals(parsed, lambda bare: compile_query(model, bare, caller=caller, now=now, graph=graph))
     return CompiledQuery(plan, compiled, model.dialect, totals)
 
 
@@ -246,7 +248,7 @@ def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> Compile
 class Prepared:
     """A compiled query with the probes of its joins and conversions. It can run any number of times.
 
-    It is valid for one model, the same query and attributes, and the day on which it was prepared.
+    It is valid for one model, the same query and caller, and the day on which it was prepared.
     """
 
     asked: CompiledQuery
@@ -258,7 +260,7 @@ def prepare(
     model: Model,
     query: Query | Mapping[str, Any],
     *,
-    attributes: Mapping[str, Any] | None = None,
+    caller: Caller = NOBODY,
     now: datetime | None = None,
     graph: Graph | None = None,
     probed: bool = True,
@@ -267,9 +269,22 @@ def prepare(
 
     Raises `SemanticError` if it has no correct answer.
     """
+    with operation("compile"):
+        return _prepared(model, query, caller=caller, now=now, graph=graph, probed=probed)
+
+
+def _prepared(
+    model: Model,
+    query: Query | Mapping[str, Any],
+    *,
+    caller: Caller,
+    now: datetime | None,
+    graph: Graph | None,
+    probed: bool,
+) -> Prepared:
     from ktx_cli.semantic.probes import plan_conversions, plan_probe
 
-    asked = compile_query(model, query, attributes=attributes, now=now, graph=graph)
+    asked = compile_query(model, query, caller=caller, now=now, graph=graph)
     build = asked.compiled.build
     facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
     facts |= dict.fromkeys(name for name, use in build.uses.items() if use.by_key)
@@ -283,7 +298,7 @@ def ask(
     query: Query | Mapping[str, Any],
     connector: Connector,
     *,
-    attributes: Mapping[str, Any] | None = None,
+    caller: Caller = NOBODY,
     now: datetime | None = None,
     probed: bool = True,
 ) -> Answer:
@@ -293,7 +308,7 @@ def ask(
     `SemanticError`, with the code `cardinality` if a join would count rows twice, and `SourceError` from the database.
     """
     started = monotonic()
-    prepared = prepare(model, query, attributes=attributes, now=now, probed=probed)
+    prepared = prepare(model, query, caller=caller, now=now, probed=probed)
     return ask_prepared(prepared, connector, compiled_in=monotonic() - started)
 
 

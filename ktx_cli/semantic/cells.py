@@ -23,6 +23,7 @@ from ktx_cli.semantic.compile.rows import Rows, dimension_value, in_range, needs
 from ktx_cli.semantic.expressions.fragments import distinct_columns, with_condition
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
 from ktx_cli.semantic.graph import Edge, Path
+from ktx_cli.semantic.masks import mask_value
 from ktx_cli.semantic.plan.axis import reader
 from ktx_cli.semantic.plan.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment, instant
 from ktx_cli.semantic.probes import is_over_time
@@ -199,23 +200,27 @@ class Cells:
     def _in_stretch(
         self, rows: Rows, treatment: Treatment, axis: TimeAxis | None, dimensions: Sequence[Keyed], asked: Ends
     ) -> list[exp.Expr]:
-        """Return the condition that a row is within the time range of the result row."""
+        """Return the conditions that a row is within the time range of the result row.
+
+        A time range on something else than the axis only excludes rows: it is the end of no window.
+        """
         calendar, whole = rows.names.model.calendar, rows.build.plan.time_range
         period = None if axis is None else axis.period(dimensions)
+        beside = [] if axis is None or whole is None or axis.is_on(whole.expression) else [in_range(rows, whole)]
         if period is not None and axis is not None:
             over = _of_column(axis.over)
             found = Stretch(None, None) if period.is_empty else stretch(period, treatment, asked, calendar)
             if period.is_empty or found.is_empty:
                 return [exp.false()]
-        elif axis is not None and (whole is None or axis.is_on(whole.expression)):
+        elif axis is not None:
             over, found = _of_column(axis.over), whole_stretch(treatment, asked, calendar)
         elif whole is not None and not any(each.grain for each, _ in dimensions):
             over, found = whole.expression, whole_stretch(treatment, (whole.start, whole.end), calendar)
         else:
             raise NotPlacedError(f"the time column of `{rows.fact.name}` that it uses is unknown")
         if found.start is None and found.end is None:
-            return []
-        return [in_range(rows, TimeRange(over, found.start, found.end))]
+            return beside
+        return [in_range(rows, TimeRange(over, found.start, found.end)), *beside]
 
     def _without_ranges(
         self, rows: Lookups, treatment: Treatment, axis: TimeAxis, filters: Sequence[RowFilter]
@@ -403,6 +408,7 @@ class Lookups(Rows):
         onward = edges[1:]
         value = self._looked_up(onward, name, alias) if onward else self._column_of(edge.target, name, alias)
         query = exp.select(value, copy=False).from_(self.build.relation(source, alias), copy=False)
+        self.build.require_unmasked_conditions(edge)
         near, far = self.names.model.sources[edge.source], source
         for own, other in edge.pairs:
             query = query.where(
@@ -427,7 +433,9 @@ class Lookups(Rows):
                 return self._looked_up(onward.edges, of.column, alias)
             return self._column_of(source, of.column, alias)
 
-        return exp.paren(self.build.bound(inner, value), copy=False)
+        bound = exp.paren(self.build.bound(inner, value), copy=False)
+        mask = self.names.masks(self.names.model.sources[source]).get(found.name.casefold())
+        return bound if mask is None else mask_value(self.names.model.sources[source], found, mask, bound)
 
 
 def _of_column(name: Name) -> Expression:

@@ -314,7 +314,7 @@ def _error(code: str, message: str, source: Source, place: Place | None, hint: o
 def _hides(source: Source) -> bool:
     hidden = Visibility.HIDDEN
     columns = (column.visibility for column in source.columns.values())
-    return bool(source.policies) or source.visibility is hidden or hidden in columns
+    return bool(source.policies) or source.has_masks or source.visibility is hidden or hidden in columns
 
 
 def _place_of(source: Source) -> Place:

@@ -18,6 +18,7 @@ from ktx_cli.semantic.expressions.fragments import TEMPLATE, has_other_braces, p
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.load.entries import unknown_name
 from ktx_cli.semantic.lookup import lookup_of
+from ktx_cli.semantic.masks import mask_misfit, masks_of
 from ktx_cli.semantic.model import (
     GRAINS,
     Place,
@@ -55,6 +56,13 @@ class ExpressionChecks:
         for column in source.columns.values():
             if column.expr is not None:
                 self._check_rows(source, column.expr, f"column `{column.name}`", column.place)
+            if column.mask is not None and (why := mask_misfit(column, column.mask)) is not None:
+                problem = (
+                    f"the mask of `{column.name}` of `{source.name}` has the value {column.mask.value!r}, but {why}"
+                )
+                hint = "change `value` of the mask, or remove it to show null"
+                self.report.error("mask", problem, source, column.place, hint)
+        self._check_inherited_masks(source)
         for segment in source.segments.values():
             self._check_rows(source, segment.expr, f"segment `{segment.name}`", segment.place)
         for policy in source.policies:
@@ -65,6 +73,18 @@ class ExpressionChecks:
             self._check_measure(source, measure)
         self._check_equal(source)
         self._check_computed(source)
+
+    def _check_inherited_masks(self, source: Source) -> None:
+        """Report columns that are masked because they have the values of a masked column, which may be a surprise."""
+        for name in masks_of(self.model, source):
+            column = source.column(name)
+            if column is not None and column.mask is None:
+                problem = (
+                    f"`{column.name}` of `{source.name}` is masked as well: it is the same column as a masked one of "
+                    "another source, or a join equates the two"
+                )
+                hint = f"set the same `mask` for {column.name}, so that readers of the file see it"
+                self.report.warn("mask", problem, source, column.place, hint)
 
     def _parse(
         self, source: Source, text: str, what: str, place: Place | None, *, policy: bool = False

@@ -14,6 +14,7 @@ from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, i
 from ktx_cli.semantic.compile.rows import Rows
 from ktx_cli.semantic.expressions.names import Expression, Name, Names, placeholder
 from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.masks import unmasked
 from ktx_cli.semantic.model import Place, Relationship, SemanticError, Visibility, layer_diagnostic
 from ktx_cli.semantic.plan.plan import Plan
 from ktx_cli.semantic.plan.planner import parameter_values
@@ -34,6 +35,9 @@ _ABOUT_THE_STATEMENT: Final = frozenset({"query", "read_only", "definition"})
 
 NOT_MADE: Final = frozenset({"timeout", "parameter"})
 """Codes of errors for which a check is skipped: it timed out, or a required value is missing."""
+
+PROTECTED: Final = "it covers rows or values that are hidden from the caller"
+"""The reason of a check that is skipped for a caller, because even its outcome would reveal something about them."""
 
 
 def is_about_statement(error: KtxError) -> bool:
@@ -63,12 +67,14 @@ class DataCheck(Record):
 class DataChecks:
     """Runs the checks of one model on its database.
 
-    `reason_to_stop` returns the reason to skip all remaining checks, or None.
+    `reason_to_stop` returns the reason to skip all remaining checks, or None. `countable` returns whether counts over
+    all rows of a source by some of its columns may be shown.
     """
 
     model: Model
     ask: Ask
     reason_to_stop: Callable[[], str | None]
+    countable: Callable[[Source, Iterable[str]], bool] = lambda source, names: True
     unusable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -94,11 +100,16 @@ class DataChecks:
 
     def table(self, source: Source) -> DataCheck:
         """Check that the rows of a source can be read and have the declared columns."""
+        if source.sql is not None and not self.countable(source, ()):
+            return DataCheck("table", source.name, source.name, SKIPPED, reason=PROTECTED)
         return self._guarded("table", source, source.name, self._table)
 
     def grain(self, source: Source) -> DataCheck:
         """Check that no two rows of a source have the same grain."""
-        return self._guarded("grain", source, ", ".join(source.grain), self._grain)
+        subject = ", ".join(source.grain)
+        if not self.countable(source, source.grain):
+            return DataCheck("grain", source.name, subject, SKIPPED, reason=PROTECTED)
+        return self._guarded("grain", source, subject, self._grain)
 
     def join(self, source: Source, join: Join) -> Iterator[DataCheck]:
         """Check the declared cardinality of a join, and count the keys that match no row."""
@@ -159,6 +170,11 @@ class DataChecks:
         return DataCheck("grain", source.name, subject, FAILED, counts, (problem,))
 
     def _unready(self, source: Source, join: Join) -> str | None:
+        sides = ((source, True, 0), (self.model.sources[join.to], False, 1))
+        for side, own, place in sides:
+            constants = [each.column for each in join.conditions if each.own is own]
+            if not self.countable(side, [*(pair[place] for pair in join.pairs), *constants]):
+                return PROTECTED
         gone = [name for name in (source.name, join.to) if name in self.unusable]
         return f"the table or some columns of {listing(gone)} do not exist" if gone else None
 
@@ -236,7 +252,7 @@ class Statements:
         sources = {name: _unlimited(source) for name, source in model.sources.items()}
         self._model = replace(model, sources=sources)
         self._graph = Graph(self._model)
-        values, _ = parameter_values(self._model, {}, {})
+        values, _ = parameter_values(self._model, {})
         self._names = Names(self._model, self._graph, values)
 
     def columns(self, source: Source) -> str:
@@ -356,10 +372,10 @@ class Statements:
 
 
 def _unlimited(source: Source) -> Source:
-    """Return a copy of a source without row policies and visibility."""
+    """Return a copy of a source without row policies, visibility and masks."""
     public = Visibility.PUBLIC
     measures = {name: replace(measure, visibility=public) for name, measure in source.measures.items()}
-    return replace(source, policies=(), visibility=public, measures=measures)
+    return replace(unmasked(source), policies=(), visibility=public, measures=measures)
 
 
 def _numbered(keys: Iterable[exp.Expr]) -> list[exp.Expr]:

@@ -22,6 +22,7 @@ from ktx_cli.semantic.decisions import (
 from ktx_cli.semantic.expressions.names import Expression
 from ktx_cli.semantic.graph import graph_of, reached_from
 from ktx_cli.semantic.lookup import lookup_of
+from ktx_cli.semantic.masks import masked_sources
 from ktx_cli.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.readings import condition_in
@@ -106,7 +107,8 @@ class OpenDecision:
         spreads = {} if self.is_masked else self.point.spreads
         what = self.measure or max(spreads, key=lambda each: spreads[each], default=None)
         if what is None or not self.spread:
-            return "the effect is hidden because of row policies" if self.is_limited else "the effect is unknown"
+            why = "the effect is hidden because of row policies or masks"
+            return why if self.is_limited else "the effect is unknown"
         return f"{what} differs by {percent(self.spread)}"
 
 
@@ -186,19 +188,19 @@ def shown_decision(
 
 
 class _Limits:
-    """Determines which measures of a model depend on row policies."""
+    """Determines which measures of a model depend on row policies or masks, which not every caller is exempt from."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         protected = lookup_of(model).protected()
-        self._policed = frozenset(each for each in protected if model.sources[each].policies)
+        self._policed = frozenset(each for each in protected if model.sources[each].policies) | masked_sources(model)
 
     def is_limited(self, source: str) -> bool:
-        """Whether a source has a row policy."""
+        """Whether a source has a row policy or a masked column."""
         return source in self._policed
 
     def limit(self, point: DecisionPoint, ref: str) -> bool:
-        """Whether a measure (`source.measure`) may read a source with a row policy under some reading."""
+        """Whether a measure (`source.measure`) may read a source with a policy or a mask under some reading."""
         home = self._model.sources.get(ref.partition(".")[0])
         if not self._policed or home is None:
             return False

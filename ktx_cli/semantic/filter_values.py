@@ -195,8 +195,8 @@ def _of_filter(build: Build, condition: RowFilter) -> Iterator[Comparison]:
                 continue
             source = build.names.model.sources[build.names.target_of(name.hops)]
             read = source.column(name.column)
-            if read is None or read.expr is not None:
-                continue
+            if read is None or read.expr is not None or read.name.casefold() in build.names.masks(source):
+                continue  # the values of a masked column are not looked up, not even in lists of a scan
             alone = not isinstance(node, exp.In) or len(node.expressions) == 1
             negated = _is_negated(node)
             yield Comparison(

@@ -37,6 +37,7 @@ from ktx_cli.warehouses import (
 
 if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Prepared
+    from ktx_cli.semantic.caller import Caller
     from ktx_cli.semantic.plan.plan import Plan
     from ktx_cli.semantic.store.layer import Manifest
     from ktx_cli.warehouses import CheckedStatement, Connector, Dialect, Opener, QueryCache, QueryResult, Server
@@ -285,7 +286,7 @@ def _read_as(config: KtxConfig, connection: str) -> tuple[str, Collection[str] |
     """Return the dialect of a connection's files, and the connections that other files may belong to."""
     entry = config.connections.get(connection)
     dialect = None if entry is None else dialect_of(entry.driver)
-    return dialect or _NO_DATABASE, None if entry is None else config.connections.keys()
+    return dialect or _NO_DATABASE, None if entry is None else config.configured
 
 
 def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -> list[Model]:
@@ -299,7 +300,7 @@ def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
         return []
     from ktx_cli.semantic.load.load import read_strays
 
-    return [stray.problem for stray in read_strays(WorkingTree(layout.root), config.connections.keys())]
+    return [stray.problem for stray in read_strays(WorkingTree(layout.root), config.configured)]
 
 
 @contextlib.contextmanager
@@ -336,20 +337,16 @@ MakeGuard = Callable[[Layout, KtxConfig, str, Model], ConnectionGuard]
 class Prepare(Protocol):
     """Compiles a query, with or without a cache."""
 
-    def __call__(
-        self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
-    ) -> Prepared:
+    def __call__(self, model: Model, query: Mapping[str, Any], *, caller: Caller, now: datetime) -> Prepared:
         """Prepare a query. Raises `SemanticError` if it has no correct answer."""
         ...
 
 
-def prepare_question(
-    model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
-) -> Prepared:
+def prepare_question(model: Model, query: Mapping[str, Any], *, caller: Caller, now: datetime) -> Prepared:
     """Prepare a query. See `Prepare`."""
     from ktx_cli.semantic.answer import prepare
 
-    return prepare(model, query, attributes=attributes, now=now)
+    return prepare(model, query, caller=caller, now=now)
 
 
 Remember = Callable[[str, "Prepared", str, Callable[[], Any]], Any]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ktx_cli.core import ConfigError, file_stem, is_utf8, yaml
-from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, names_in
+from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, StateDatabase, Tree, names_in
 from ktx_cli.warehouses import TableRef, ref_order
 
 MANIFEST_HEADER = (
@@ -207,12 +206,12 @@ def shard_files(layout: Layout, connection: str) -> list[Path]:
 
 
 def layer_ids(layout: Layout) -> list[str]:
-    """Return the sorted ids of the connections with semantic layer files."""
+    """Return the sorted ids of the connections with semantic layer files that exist for the reader of the layout."""
     folder = layout.root / SEMANTIC_NAME
     if not folder.is_dir():
         return []
     names = (each.name for each in folder.iterdir() if each.is_dir() and is_utf8(each.name))
-    return sorted(name for name in names if _has_files(layout, name))
+    return sorted(name for name in names if layout.has(name) and _has_files(layout, name))
 
 
 def _has_files(layout: Layout, connection: str) -> bool:
@@ -233,22 +232,27 @@ class ColumnValues:
     complete: bool
 
 
-def load_lists(database: sqlite3.Connection, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
+def load_lists(database: StateDatabase, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
     """Return a connection's value lists by schema, table and column, optionally only for one table name."""
-    rows = database.execute(
-        "SELECT id, schema_name, table_name, column_name, complete FROM dictionary_columns"
-        " WHERE connection = ?1 AND (?2 IS NULL OR lower(table_name) = lower(?2)) ORDER BY 2, 3, 4",
+    rows = database.execute(  # one statement, because a scan may replace the lists meanwhile
+        "SELECT c.schema_name, c.table_name, c.column_name, c.complete, v.value, v.count FROM dictionary_columns AS c"
+        " LEFT JOIN dictionary_values AS v ON v.column_id = c.id"
+        " WHERE c.connection = ?1 AND (?2 IS NULL OR lower(c.table_name) = lower(?2))"
+        " ORDER BY c.schema_name NULLS FIRST, c.table_name, c.column_name, c.id, v.rowid",
         (connection, table),
-    ).fetchall()
-    return tuple(
-        ColumnValues(TableRef(schema, name), column, _values(database, number), bool(complete))
-        for number, schema, name, column, complete in rows
     )
-
-
-def _values(database: sqlite3.Connection, number: int) -> tuple[tuple[Any, int | None], ...]:
-    rows = database.execute("SELECT value, count FROM dictionary_values WHERE column_id = ? ORDER BY rowid", (number,))
-    return tuple((json.loads(value), count) for value, count in rows)
+    found: dict[tuple[str | None, str, str], list[tuple[Any, int | None]]] = {}
+    complete: set[tuple[str | None, str, str]] = set()
+    for schema, name, column, is_complete, value, count in rows:
+        values = found.setdefault((schema, name, column), [])
+        if value is not None:
+            values.append((json.loads(value), count))
+        if is_complete:
+            complete.add((schema, name, column))
+    return tuple(
+        ColumnValues(TableRef(schema, name), column, tuple(values), (schema, name, column) in complete)
+        for (schema, name, column), values in found.items()
+    )
 
 
 def is_yaml(path: str) -> bool:

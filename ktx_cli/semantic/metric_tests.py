@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ktx_cli.core import KtxError, Record, json_value
 from ktx_cli.faces import exp
+from ktx_cli.semantic.caller import NOBODY, Caller
 from ktx_cli.semantic.model import MetricTest, Model, unknown
 from ktx_cli.semantic.query import DEFAULT_LIMIT, MOST_ROWS, Query, parse_query
 from ktx_cli.warehouses import Connector
@@ -51,13 +52,7 @@ Guard = Callable[[Iterable[str]], None]
 
 
 def run_test(
-    model: Model,
-    source: str,
-    test: MetricTest,
-    connector: Connector,
-    *,
-    guard: Guard | None,
-    attributes: Mapping[str, Any] | None = None,
+    model: Model, source: str, test: MetricTest, connector: Connector, *, guard: Guard | None, caller: Caller = NOBODY
 ) -> TestResult:
     """Run a test of a source on an open connection. Raises errors of the connection itself.
 
@@ -66,8 +61,8 @@ def run_test(
     expected = expectation(test)
     try:
         if guard is not None:
-            _require_allowed(model, test, guard, attributes or {})
-        got = _rows(model, test, connector, attributes or {})
+            _require_allowed(model, test, guard, caller)
+        got = _rows(model, test, connector, caller)
     except KtxError as error:
         if error.exit_code not in (1, 2) and error.code not in _OF_THE_TEST:
             raise
@@ -121,32 +116,32 @@ def _number(value: Any) -> Decimal | None:
     return found if found.is_finite() else None
 
 
-def _require_allowed(model: Model, test: MetricTest, guard: Guard, attributes: Mapping[str, Any]) -> None:
+def _require_allowed(model: Model, test: MetricTest, guard: Guard, caller: Caller) -> None:
     from ktx_cli.semantic.answer import compile_query
 
-    guard(compile_query(model, parse_query(test.query), attributes=attributes).compiled.build.sources)
+    guard(compile_query(model, parse_query(test.query), caller=caller).compiled.build.sources)
 
 
-def _rows(model: Model, test: MetricTest, connector: Connector, attributes: Mapping[str, Any]) -> list[list[Any]]:
+def _rows(model: Model, test: MetricTest, connector: Connector, caller: Caller) -> list[list[Any]]:
     """Return the rows of a test's query, or, for an invariant, the rows that violate it."""
     from ktx_cli.semantic.answer import ask
 
     query = parse_query(test.query)
     if test.invariant is None:
-        rows: Sequence[Sequence[Any]] = ask(model, query, connector, attributes=attributes).rows
+        rows: Sequence[Sequence[Any]] = ask(model, query, connector, caller=caller).rows
     else:
-        rows = _breaking(model, query, test.invariant, connector, attributes)
+        rows = _breaking(model, query, test.invariant, connector, caller)
     return [[json_value(value) for value in row] for row in rows]
 
 
 def _breaking(
-    model: Model, query: Query, invariant: str, connector: Connector, attributes: Mapping[str, Any]
+    model: Model, query: Query, invariant: str, connector: Connector, caller: Caller
 ) -> Sequence[Sequence[Any]]:
     """Return the rows that violate the invariant."""
     from ktx_cli.semantic.answer import compile_query
 
     every = replace(query, limit=MOST_ROWS) if query.limit == DEFAULT_LIMIT else query
-    asked = compile_query(model, every, attributes=attributes)
+    asked = compile_query(model, every, caller=caller)
     answer = asked.compiled.tree
     queries = answer.args.get("with_")
     answer.set("with_", None)

@@ -21,6 +21,10 @@ GRAINS = (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR, FISCAL_QUARTER,
 """Time grains, finest first. The project setting `semantic.fiscal_year_start` determines the fiscal ones."""
 
 
+SEVERAL: Final = object()
+"""The value of a user attribute that differs between the principals of a caller. Only row policies support it."""
+
+
 class Visibility(StrEnum):
     """Who can use a column, measure or source.
 
@@ -59,6 +63,18 @@ class Place(Location):
 
 
 @dataclass(frozen=True, slots=True)
+class Mask:
+    """What a column shows instead of its values, unless the caller has certain attributes.
+
+    `unless`: attributes, each with the values that see the column; every principal of the caller must have one of the
+    values of every attribute. Without any, nobody sees the column. `value` replaces every value of the column.
+    """
+
+    unless: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column in a source. `expr` is the SQL of a computed column, over the columns of the source.
 
@@ -67,7 +83,8 @@ class Column:
     a definition. If `visibility` is None, the column is as visible as the columns that its `expr` reads. `unique` is
     true if a definition such as a dbt test claims that its values are unique; ktx has not verified the claim. `label`
     is the name that people use, and `synonyms` are further names. `stored_as` is set if the database stores the values
-    as another type, such as times as text; statements then convert them to `type`.
+    as another type, such as times as text; statements then convert them to `type`. `mask` hides the values from
+    callers without certain attributes.
     """
 
     name: str
@@ -86,6 +103,7 @@ class Column:
     label: str | None = None
     synonyms: tuple[str, ...] = ()
     stored_as: StoredAs | None = None
+    mask: Mask | None = None
 
     @property
     def zone(self) -> str | None:
@@ -343,7 +361,12 @@ class Source:
     def is_protected(self) -> bool:
         """Whether people have restricted who can see the source or a part of it."""
         is_hidden = self.visibility is Visibility.HIDDEN
-        return bool(self.policies) or is_hidden or any(map(_is_hidden, self.columns.values()))
+        return bool(self.policies) or is_hidden or any(map(_is_hidden_or_masked, self.columns.values()))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether any column has a mask."""
+        return any(each.mask is not None for each in self.columns.values())
 
     def is_of(self, ref: TableRef) -> bool:
         """Whether the source reads this table: the names match, and so do the schemas if both have one."""
@@ -351,8 +374,8 @@ class Source:
         return not schemas or ref.schema is None or schemas[0].casefold() == ref.schema.casefold()
 
 
-def _is_hidden(column: Column) -> bool:
-    return column.visibility is Visibility.HIDDEN
+def _is_hidden_or_masked(column: Column) -> bool:
+    return column.visibility is Visibility.HIDDEN or column.mask is not None
 
 
 PROBLEM_KEYS: Final[Mapping[str, str]] = {

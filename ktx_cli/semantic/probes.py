@@ -163,9 +163,11 @@ class _RowCounts:
         self._add_filters()
 
     def _add_range(self) -> None:
-        """Add the time range, or only its end for cumulative values. Earlier values have another range."""
+        """Add the time range, or only its end for cumulative values over it. Earlier values have another range."""
         rows, asked = self._rows, self._rows.build.plan.time_range
-        over_time = [is_over_time(leaf) for leaf in _leaves(rows)]
+        axes = rows.build.plan.axes
+        besides = {key for key, axis in axes.items() if axis.beside is not None}
+        over_time = [is_over_time(leaf) and (leaf.fact, leaf.treatment) not in besides for leaf in _leaves(rows)]
         if asked is not None and over_time and all(over_time):
             asked = replace(asked, start=None)
             if asked.end is None or any(leaf.treatment.offset for leaf in _leaves(rows)):
@@ -282,7 +284,7 @@ def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
 def _count_repeated(build: Build, fact: str) -> exp.Select:
     """Return the query that counts duplicate values in the fact's grain."""
     rows = Rows(build, fact)
-    keys = [rows.own(name) for name in rows.fact.grain]
+    keys = [rows.key(name) for name in rows.fact.grain]
     several = exp.GT(this=count_of(), expression=exp.Literal.number(1))
     ones = rows.select([as_column(exp.Literal.number(1), "one")])
     query = ones.group_by(*keys, copy=False).having(several, copy=False)
@@ -321,7 +323,7 @@ def _doubled(
 
 def _has_twice(build: Build, edge: Edge, connector: Connector) -> bool:
     rows = Rows(build, edge.target)
-    keys = [rows.own(other) for _, other in edge.pairs]
+    keys = [rows.key(other) for _, other in edge.pairs]
     query = rows.select([exp.Literal.number(1)])
     for condition in (is_present(key.copy()) for key in keys):
         query = query.where(condition, copy=False)

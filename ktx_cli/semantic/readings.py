@@ -40,12 +40,13 @@ def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askabl
     they follow these, and so are measures that settle the point themselves. `askable` excludes measures that cannot be
     queried.
     """
+    measures = _measures(model)
+    places = sorted(measures[ref][0] for ref in set(point.measures) & measures.keys())
+    known = [each for _, each in measures.values()]
     found = [
-        TouchedMeasure(source, measure)
-        for source in model.sources.values()
-        for measure in source.measures.values()
-        if not point.measures or f"{source.name}.{measure.name}" in point.measures
-        if not askable or {source.visibility, measure.visibility} == {Visibility.PUBLIC}
+        each
+        for each in ([known[place] for place in places] if point.measures else known)
+        if not askable or {each.source.visibility, each.measure.visibility} == {Visibility.PUBLIC}
     ]
     if not point.measures or any(each.filter is not None for each in point.alternatives):
         far = {each.source.name for each in found if not reaches_once(graph, each.source.name, point.source)}
@@ -56,6 +57,16 @@ def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askabl
     if not own_only:
         ranked = [(each, tree) for each, tree in ranked if not _says_itself(model, each, tree, point)]
     return [each for each, tree in sorted(ranked, key=lambda pair: _rank(pair[0], pair[1], point))]
+
+
+def _measures(model: Model) -> Mapping[str, tuple[int, TouchedMeasure]]:
+    """Return reference -> the measure of a model, and its place among all."""
+    found = model.remembered.get("measures")
+    if found is None:
+        named = (TouchedMeasure(source, each) for source in model.sources.values() for each in source.measures.values())
+        found = model.remembered["measures"] = {each.ref: (place, each) for place, each in enumerate(named)}
+    measures: Mapping[str, tuple[int, TouchedMeasure]] = found
+    return measures
 
 
 def _formula(model: Model, touched: TouchedMeasure) -> exp.Expr | None:

@@ -37,7 +37,7 @@ class DefinitionKind(StrEnum):
     COLUMN = "column"
     """A computed column."""
     SOURCE = "source"
-    """The rows of a source with SQL or row policies."""
+    """The rows of a source with SQL, row policies or masks."""
     JOIN = "join"
     AGGREGATE = "aggregate"
     """An aggregate in the query itself."""
@@ -161,7 +161,7 @@ def items_in(content: bytes, path: str) -> Iterator[tuple[Definition, Steps, Map
 def _of_source(source: str, document: Mapping[Any, Any], steps: Steps) -> Iterator[tuple[Definition, Steps, Any]]:
     for key, kind in _LISTS.items():
         yield from _of_list(source, document, (*steps, key), kind)
-    if "sql" in document or "policies" in document:
+    if "sql" in document or "policies" in document or _masks_in(document):
         yield Definition(DefinitionKind.SOURCE, source, ""), steps, document
 
 
@@ -191,10 +191,18 @@ def _name(item: Any, kind: DefinitionKind) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def _masks_in(document: Mapping[Any, Any]) -> list[Any]:
+    """Return the masks of a source's columns in a file, as pairs of the column's name and the mask."""
+    lists = (document.get(key) for key in ("columns", "column_overrides"))
+    columns = (each for found in lists if isinstance(found, list) for each in found if isinstance(each, dict))
+    return [[each.get("name"), each["mask"]] for each in columns if "mask" in each]
+
+
 def _compared(definition: Definition, item: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the parts of a definition that can change a number."""
     if definition.kind is DefinitionKind.SOURCE:
-        return {key: item[key] for key in _OF_ROWS if key in item}
+        masks = _masks_in(item)
+        return {key: item[key] for key in _OF_ROWS if key in item} | ({"masks": masks} if masks else {})
     return {str(key): value for key, value in item.items() if key not in _TEXTS}
 
 
@@ -386,7 +394,7 @@ def _rows(build: Build) -> Iterator[Used]:
 
 
 def _of_rows(source: Source) -> Iterator[Used]:
-    if source.sql is not None or source.policies:
+    if source.sql is not None or source.policies or source.has_masks:
         yield Used(
             Definition(DefinitionKind.SOURCE, source.name, ""), None if source.place is None else source.place.path
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.semantic.lookup import lookup_of
+from ktx_cli.semantic.masks import masks_of
 from ktx_cli.semantic.model import Column, Join, Measure, Model, SemanticError, Source, Visibility
 
 if TYPE_CHECKING:
@@ -61,8 +62,16 @@ class VisibleModel:
         return self._may(source.visibility)
 
     def columns(self, source: Source) -> list[Column]:
-        """Return a source's columns, in the source's order."""
-        return [each for each in source.columns.values() if self._may(self.visibility(source, each))]
+        """Return a source's columns, in the source's order.
+
+        A column that is masked because of another one has no values and no description, which may contain some.
+        """
+        masks = masks_of(self.model, source)
+        columns = (
+            replace(each, values=(), description=None) if each.mask is None and each.name.casefold() in masks else each
+            for each in source.columns.values()
+        )
+        return [each for each in columns if self._may(self.visibility(source, each))]
 
     def measures(self, source: Source) -> list[Measure]:
         """Return a source's measures, in the source's order."""

@@ -14,14 +14,16 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from ktx_cli.protection.relations import Refused, Relations, is_query_name, same_table
+from ktx_cli.protection.relations import Refused, Relations, is_query_name
 from ktx_cli.protection.statements import check_protected
+from ktx_cli.semantic.masks import same_table
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table, TableKind
 from ktx_cli.warehouses.registry import connect
 from tests.agent_tools.conftest import TABLES, relation, snapshot
 
 CUSTOMERS = "semantic-layer/shop/customers.yaml"
 HIDDEN = {CUSTOMERS: "name: customers\ncolumn_overrides: [{name: email, visibility: hidden}]\n"}
+MASK = {CUSTOMERS: "name: customers\ncolumn_overrides: [{name: email, mask: {unless: {role: [support]}}}]\n"}
 SECRET = {CUSTOMERS: "name: customers\nvisibility: hidden\n"}
 POLICY = {CUSTOMERS: "name: customers\npolicies: [{name: own, filter: \"region = 'EU'\"}]\n"}
 NOTHING: dict[str, str] = {CUSTOMERS: "name: customers\n"}
@@ -73,9 +75,10 @@ SCANNED = snapshot(*TABLES, *VIEWS)
 )
 def test_what_leads_to_a_hidden_column_is_not_read(name: str, told: str, shop: Callable[..., Any]) -> None:
     for sql in (f"SELECT m FROM {name}", f"SELECT count(*) FROM orders WHERE id IN (SELECT m FROM main.{name})"):
-        made = shop(files={**SCANNED, **HIDDEN}, privacy="off")
-        assert told in made.refused("sql_execution", sql=sql)
-        assert made.statements == []
+        for files in (HIDDEN, MASK):
+            made = shop(files={**SCANNED, **files}, privacy="off")
+            assert told in made.refused("sql_execution", sql=sql)
+            assert made.statements == []
 
 
 @pytest.mark.table("name", ["regions", "both", "whole", "deep"])

@@ -14,6 +14,7 @@ from ktx_cli.warehouses.port import SemanticType
 
 CUSTOMERS = "semantic-layer/shop/customers.yaml"
 HIDDEN = {CUSTOMERS: "name: customers\ncolumn_overrides: [{name: email, visibility: hidden}]\n"}
+MASK = {CUSTOMERS: "name: customers\ncolumn_overrides: [{name: email, mask: {unless: {role: [support]}}}]\n"}
 POLICY = {CUSTOMERS: "name: customers\npolicies: [{name: own, filter: \"region = 'EU'\"}]\n"}
 
 
@@ -45,7 +46,7 @@ POLICY = {CUSTOMERS: "name: customers\npolicies: [{name: own, filter: \"region =
 )
 def test_no_way_leads_to_what_people_hid(sql: str, shop: Callable[..., Any]) -> None:
     """The dialect has names for whole rows, for places of columns, and for columns that are like a pattern."""
-    for files in (HIDDEN, POLICY):
+    for files in (HIDDEN, POLICY, MASK):
         made = shop(files=files, privacy="off", connections={"shop": "duckdb"})
         made.refused("sql_execution", sql=sql)
         assert made.statements == []
@@ -73,9 +74,10 @@ def test_no_row_of_a_table_with_hidden_columns_is_taken_as_one_value(
     dialect: str, sql: str, shop: Callable[..., Any]
 ) -> None:
     """A join in brackets has a row too, and Postgres passes a row to a function that is named like a column of it."""
-    made = shop(files=HIDDEN, privacy="off", connections={"shop": dialect})
-    assert "without `*` or entire rows" in made.refused("sql_execution", sql=sql)
-    assert made.statements == []
+    for files in (HIDDEN, MASK):
+        made = shop(files=files, privacy="off", connections={"shop": dialect})
+        assert "without `*` or entire rows" in made.refused("sql_execution", sql=sql)
+        assert made.statements == []
 
 
 @pytest.mark.parametrize("name", ["rowid", "ROWID", "oid", '"_rowid_"', "c.rowid"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import Answer, ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import SemanticError
 from ktx_cli.semantic.query import parse_query
@@ -27,7 +28,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 
 def asked(shop: Connector, query: dict[str, Any], **more: Any) -> Answer:
-    return ask(shop_model(), query, shop, **({"attributes": ATTRIBUTES, "now": NOW} | more))
+    return ask(shop_model(), query, shop, **({"caller": Caller.of(ATTRIBUTES), "now": NOW} | more))
 
 
 def test_rows_are_those_of_the_table(shop: Connector) -> None:
@@ -85,7 +86,7 @@ def test_unprobed_the_receipt_counts_no_rows(shop: Connector) -> None:
 
 def test_a_policy_without_its_attribute_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(SemanticError) as caught:
-        asked(None, {"measures": ["tickets.tickets"]}, attributes={})  # type: ignore[arg-type]
+        asked(None, {"measures": ["tickets.tickets"]}, caller=Caller.of({}))  # type: ignore[arg-type]
     assert (caught.value.code, caught.value.details) == ("policy", {"attribute": "grade"})
 
 
@@ -94,7 +95,7 @@ def test_a_policy_holds_for_a_filter_over_its_rows(shop: Connector) -> None:
     tickets = TABLES["tickets"][1]
     for grade in (0, 1, 3):
         known = {row[1] for row in tickets if row[1] in range(1, 13) and row[3] <= grade}
-        assert asked(shop, query, attributes={"grade": grade}).rows == [(len(known),)]
+        assert asked(shop, query, caller=Caller.of({"grade": grade})).rows == [(len(known),)]
 
 
 def test_every_grouping_adds_up_to_the_total(shop: Connector) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import ask
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.golden.engines import opened
 from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
@@ -21,7 +22,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 
 def told(shop: Connector, query: dict[str, Any]) -> dict[str, Any]:
-    return ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).receipt
+    return ask(shop_model(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).receipt
 
 
 ORDERS = {"measures": ["orders.orders"]}
@@ -175,7 +176,7 @@ def test_periods_of_timestamps_say_that_nobody_set_a_time_zone(
 ) -> None:
     model = shop_model()
     model = replace(model, calendar=replace(model.calendar, timezone=zone))
-    receipt = ask(model, query, shop, attributes=ATTRIBUTES, now=NOW).receipt
+    receipt = ask(model, query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).receipt
     found = [each for each in receipt["notes"] if "periods are in" in each]
     assert len(found) == notes
     assert all("periods are in UTC" in each and "ktx config set semantic.timezone" in each for each in found)

@@ -9,6 +9,7 @@ import pytest
 
 from ktx_cli.jobs.semantic.explain import fact_lines
 from ktx_cli.semantic.answer import ask
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.golden.engines import opened
@@ -32,7 +33,7 @@ def counted(engine: tuple[str, Connector], sql: str) -> int:
 
 
 def facts(engine: tuple[str, Connector], query: dict[str, Any]) -> list[dict[str, Any]]:
-    answer = ask(shop_model(engine[0]), query, engine[1], attributes=ATTRIBUTES, now=NOW)
+    answer = ask(shop_model(engine[0]), query, engine[1], caller=Caller.of(ATTRIBUTES), now=NOW)
     found: list[dict[str, Any]] = answer.receipt["facts"]
     return found
 
@@ -70,6 +71,10 @@ IN_JANUARY = f"{ALL} WHERE o.placed_at >= '2024-01-01' AND o.placed_at < '2024-0
         ),
         (of("orders.revenue", time_range=JANUARY, comparison="1 month"), IN_JANUARY),
         (of("orders.revenue_so_far", time_range=JANUARY), f"{ALL} WHERE o.placed_at < '2024-02-01'"),
+        (
+            of("orders.revenue_so_far", time_range={**JANUARY, "field": "orders.shipped_on"}),
+            f"{ALL} WHERE o.shipped_on >= '2024-01-01' AND o.shipped_on < '2024-02-01'",
+        ),
         (of("orders.gifts"), f"{ALL} WHERE o.gift = TRUE"),
         (of("orders.gifts", "orders.paid_revenue"), f"{ALL} WHERE o.gift = TRUE OR o.status IN ('paid', 'sent')"),
         (of("orders.revenue", "orders.gifts"), ALL),

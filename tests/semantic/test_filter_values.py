@@ -12,6 +12,7 @@ import pytest
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.filter_values import ValueFindings, comparisons, is_proven, periods, plan_check
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import CalendarSettings, Model
@@ -40,7 +41,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def checked(shop: tuple[str, Connector], query: dict[str, Any], now: datetime = NOW) -> tuple[list[str], ValueFindings]:
     """Return the comparisons no row meets, as SQL, and all that the statement found."""
     dialect, connector = shop
-    asked = compile_query(shop_model(dialect), query, attributes=ATTRIBUTES, now=now)
+    asked = compile_query(shop_model(dialect), query, caller=Caller.of(ATTRIBUTES), now=now)
     wanted, since = comparisons(asked), periods(asked)
     planned = plan_check(asked, wanted, since, [True] * len(wanted))
     found = planned.read(connector.query(planned.sql, max_rows=planned.max_rows).rows)
@@ -75,7 +76,7 @@ def checked(shop: tuple[str, Connector], query: dict[str, Any], now: datetime = 
 )
 def test_the_literals_no_row_has_are_found(condition: str, missing: list[str], shop: tuple[str, Connector]) -> None:
     dialect, _ = shop
-    asked = compile_query(shop_model(dialect), ORDERS | {"filters": [condition]}, attributes=ATTRIBUTES, now=NOW)
+    asked = compile_query(shop_model(dialect), ORDERS | {"filters": [condition]}, caller=Caller.of(ATTRIBUTES), now=NOW)
     if not comparisons(asked):
         assert missing == []
         return
@@ -150,7 +151,7 @@ def test_the_newest_row_of_a_period_without_rows(
 def test_an_answer_proves_its_conditions_only_where_a_row_met_them(
     query: dict[str, Any], proven: bool, shop: tuple[str, Connector]
 ) -> None:
-    answer = ask(shop_model(shop[0]), query, shop[1], attributes=ATTRIBUTES, now=NOW)
+    answer = ask(shop_model(shop[0]), query, shop[1], caller=Caller.of(ATTRIBUTES), now=NOW)
     assert answer.asked is not None
     assert all(is_proven(each, answer.asked, answer.rows) for each in comparisons(answer.asked)) is proven
 
@@ -167,7 +168,7 @@ def test_the_guard_lets_the_statement_through(dialect: str) -> None:
         ],
         "time_range": {"last": "90 days"},
     }
-    asked = compile_query(shop_model(dialect), query, attributes=ATTRIBUTES, now=NOW)
+    asked = compile_query(shop_model(dialect), query, caller=Caller.of(ATTRIBUTES), now=NOW)
     wanted, since = comparisons(asked), periods(asked)
     assert len(wanted) == 4 and len(since) == 2
     planned = plan_check(asked, wanted, since, [True] * len(wanted))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.model import Column, Join, Model, Relationship, SemanticError
 from ktx_cli.semantic.probes import Probe, Unmatched, plan_probe
 from ktx_cli.warehouses.port import Connector, SemanticType
@@ -32,7 +33,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 
 def probed(shop: Connector, query: dict[str, Any], fact: str = "orders", model: Model | None = None) -> Probe:
-    asked = compile_query(model or shop_model(), query, attributes=ATTRIBUTES, now=NOW)
+    asked = compile_query(model or shop_model(), query, caller=Caller.of(ATTRIBUTES), now=NOW)
     return plan_probe(asked.compiled.build.again(), fact).run(shop)
 
 
@@ -97,7 +98,7 @@ def wrong(relationship: Relationship = Relationship.MANY_TO_ONE) -> Model:
 )
 def test_a_join_that_doubles_rows_is_refused(query: dict[str, Any], fact: str, shop: Connector) -> None:
     with pytest.raises(SemanticError) as caught:
-        ask(wrong(), query, shop, attributes=ATTRIBUTES, now=NOW)
+        ask(wrong(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW)
     error = caught.value
     assert (error.code, error.details["fact"]) == ("cardinality", fact)
     assert error.details["joined"] > error.details["rows"]
@@ -114,14 +115,14 @@ def test_a_join_to_rows_of_a_period_is_refused_with_how_to_take_the_one_that_hel
     sources = {**model.sources, "tickets": replace(tickets, columns={**others, **times}, time_column=None)}
     query = {"measures": ["customers.customers"], "dimensions": ["ticket.grade"]}
     with pytest.raises(SemanticError) as caught:
-        ask(replace(model, sources=sources), query, shop, attributes=ATTRIBUTES, now=NOW)
+        ask(replace(model, sources=sources), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW)
     assert caught.value.code == "cardinality"
     assert "tickets.valid_to IS NULL OR" in str(caught.value.hint)
 
 
 def test_a_join_to_several_said_to_be_one_is_asked(shop: Connector) -> None:
     query = {"measures": ["customers.customers"], "dimensions": ["ticket.grade"]}
-    assert ask(wrong(Relationship.ONE_TO_MANY), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    assert ask(wrong(Relationship.ONE_TO_MANY), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
 
 
 def with_grain(*grain: str) -> Model:
@@ -142,19 +143,19 @@ def with_grain(*grain: str) -> Model:
 def test_a_grain_several_rows_have_is_refused_where_it_tells_them_apart(query: dict[str, Any], shop: Connector) -> None:
     tiers = [row[list(TABLES["customers"][0]).index("tier")] for row in CUSTOMERS.values()]
     with pytest.raises(SemanticError) as caught:
-        ask(with_grain("tier"), query, shop, attributes=ATTRIBUTES, now=NOW)
+        ask(with_grain("tier"), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW)
     error = caught.value
     repeated = sum(tiers.count(tier) > 1 for tier in set(tiers))
     assert (error.code, error.details) == (
         "cardinality",
         {"fact": "customers", "grain": ["tier"], "repeated": repeated},
     )
-    assert ask(with_grain("tier", "id"), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    assert ask(with_grain("tier", "id"), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
 
 
 def test_a_grain_that_is_not_needed_is_not_looked_at(shop: Connector) -> None:
     query = {"measures": ["customers.customers"], "dimensions": ["customers.tier"]}
-    assert ask(with_grain("tier"), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    assert ask(with_grain("tier"), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
 
 
 def test_a_fact_a_policy_restricts_is_counted_with_it(shop: Connector) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ktx_cli.core.errors import SourceError
 from ktx_cli.semantic import verification
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.verification import Mismatch, Verified, verify, verify_sample
 from ktx_cli.warehouses import pool
 from ktx_cli.warehouses.guard.check import check
@@ -35,15 +36,15 @@ def in_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 
 def verified(shop: Connector, query: Any, rows: list[tuple[Any, ...]] | None = None) -> Verified:
-    asked = compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW)
+    asked = compile_query(shop_model(), query, caller=Caller.of(ATTRIBUTES), now=NOW)
     if rows is None:
-        rows = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW, probed=False).rows
+        rows = ask(shop_model(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW, probed=False).rows
     return verify(asked.compiled.build, rows, shop)
 
 
 @pytest.mark.table("name", [name for name, query in QUESTIONS.items() if query.get("measures")])
 def test_right_answers_are_confirmed(name: str, shop: Connector) -> None:
-    answer = ask(shop_model(), QUESTIONS[name], shop, attributes=ATTRIBUTES, now=NOW, probed=False)
+    answer = ask(shop_model(), QUESTIONS[name], shop, caller=Caller.of(ATTRIBUTES), now=NOW, probed=False)
     assert answer.asked is not None
     found = verify(answer.asked.compiled.build, answer.rows, shop)
     assert (found.mismatches, found.skipped, found.stopped) == ((), SKIPPED.get(name, {}), None)
@@ -61,7 +62,7 @@ def test_right_answers_are_confirmed(name: str, shop: Connector) -> None:
     ],
 )
 def test_what_sqlite_cannot_aggregate_is_left_out(name: str, skipped: set[str], in_sqlite: Connector) -> None:
-    asked = compile_query(shop_model("sqlite"), QUESTIONS[name], attributes=ATTRIBUTES, now=NOW)
+    asked = compile_query(shop_model("sqlite"), QUESTIONS[name], caller=Caller.of(ATTRIBUTES), now=NOW)
     rows = [tuple(row) for row in in_sqlite.query(asked.sql, max_rows=100).rows]
     found = verify(asked.compiled.build, rows, in_sqlite)
     assert (found.mismatches, set(found.skipped) & {"typical", "p90", "buyer_days"}) == ((), skipped)
@@ -72,7 +73,7 @@ BY_STATUS = {"measures": ["orders.revenue", "orders.orders"], "dimensions": ["or
 
 
 def test_a_wrong_number_is_named_with_its_row(shop: Connector) -> None:
-    rows = ask(shop_model(), BY_STATUS, shop, attributes=ATTRIBUTES, now=NOW).rows
+    rows = ask(shop_model(), BY_STATUS, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
     wrong = [(rows[0][0], rows[0][1], rows[0][2] + 1), *rows[1:]]
     found = verified(shop, BY_STATUS, wrong)
     assert found.mismatches == (Mismatch((rows[0][0],), "orders", rows[0][2] + 1, rows[0][2]),)
@@ -82,7 +83,7 @@ def test_a_wrong_number_is_named_with_its_row(shop: Connector) -> None:
 @pytest.mark.table(("answered", "is_wrong"), [("same", False), (1e-12, False), (1e-6, True), (None, True)])
 def test_numbers_may_differ_by_rounding_alone(answered: Any, is_wrong: bool, shop: Connector) -> None:
     query = {"measures": ["orders.per_order"]}
-    (row,) = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    (row,) = ask(shop_model(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
     value = row[0] if answered == "same" else None if answered is None else row[0] * (1 + answered)
     assert bool(verified(shop, query, [(value,)]).mismatches) is is_wrong
 
@@ -133,7 +134,7 @@ def sampled(
     failure: SourceError | None = None,
 ) -> tuple[Verified | None, Slow]:
     """Verify a sample of a right answer by a clock that goes on by `seconds` with each statement."""
-    answer = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW, probed=False)
+    answer = ask(shop_model(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW, probed=False)
     assert answer.asked is not None
     slow = Slow(shop, seconds, interruptible=interruptible, failure=failure)
     monkeypatch.setattr(verification, "monotonic", lambda: slow.now)
@@ -217,7 +218,7 @@ def test_a_statement_of_a_sample_that_fails_costs_no_answer(code: str, said: str
         assert found is not None
         assert (found.rows, found.mismatches, found.stopped) == (0, (), said)
     if code == "query":
-        asked = compile_query(shop_model(), MONTHS, attributes=ATTRIBUTES, now=NOW)
+        asked = compile_query(shop_model(), MONTHS, caller=Caller.of(ATTRIBUTES), now=NOW)
         failing = Slow(shop, 0.0, interruptible=False, failure=failure)
         with pytest.raises(SourceError):
             verify(asked.compiled.build, [(date(2024, 1, 1), 1, 1)], failing)  # type: ignore[arg-type]
@@ -234,8 +235,8 @@ def test_a_statement_of_a_sample_that_fails_costs_no_answer(code: str, said: str
 def test_a_number_of_rows_that_changed_meanwhile_is_not_wrong(
     again: str, wrong: int, stopped: str | None, shop: Connector
 ) -> None:
-    asked = compile_query(shop_model(), MONTHS, attributes=ATTRIBUTES, now=NOW)
-    rows = ask(shop_model(), MONTHS, shop, attributes=ATTRIBUTES, now=NOW).rows
+    asked = compile_query(shop_model(), MONTHS, caller=Caller.of(ATTRIBUTES), now=NOW)
+    rows = ask(shop_model(), MONTHS, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
     answered = [*rows[:-1], (rows[-1][0], rows[-1][1] + 1, rows[-1][2])]
     now = {"the same": answered, "another number": rows, "without the row": rows[:-1]}[again]
     found = verify(asked.compiled.build, answered, shop, ask_again=lambda: now)
@@ -258,7 +259,7 @@ def test_what_recomputes_a_row_is_sent_as_it_was_compiled(shop: Connector, monke
         return asked(sql, parameters, max_rows=max_rows)
 
     question = {"measures": ["orders.revenue"], "dimensions": ["orders.status"]}
-    rows = ask(shop_model(), question, shop, attributes=ATTRIBUTES, now=NOW, probed=False).rows
+    rows = ask(shop_model(), question, shop, caller=Caller.of(ATTRIBUTES), now=NOW, probed=False).rows
     asked = shop.query
     monkeypatch.setattr(shop, "query", query)
     assert verified(shop, question, rows).rows == len(sent) > 1

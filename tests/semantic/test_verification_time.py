@@ -38,6 +38,7 @@ ROWS = [
     ("2024-02-03", 1, "b"),
     ("2024-03-04", 100, "a"),
 ]
+BOOKED = ["2024-01-03", "2024-01-02", "2024-02-01", "2024-01-06", "2024-03-01", "2024-03-04"]
 DAYS = [date.fromordinal(number) for number in range(date(2023, 12, 1).toordinal(), date(2024, 5, 1).toordinal())]
 SCHEMAS = {"duckdb": "main.", "sqlite": "", "postgres": "public."}
 TODAY = {"duckdb": "CAST(day AS DATE)", "postgres": "CAST(day AS DATE)", "sqlite": "date(day)"}
@@ -45,10 +46,12 @@ TODAY = {"duckdb": "CAST(day AS DATE)", "postgres": "CAST(day AS DATE)", "sqlite
 
 def tables(engine: str) -> list[str]:
     day = "TEXT" if engine == "sqlite" else "DATE"
-    daily = ", ".join(f"('{when}', {count}, '{kind}')" for when, count, kind in ROWS)
+    daily = ", ".join(
+        f"('{when}', {count}, '{kind}', '{booked}')" for (when, count, kind), booked in zip(ROWS, BOOKED, strict=True)
+    )
     calendar = ", ".join(f"('{each}', '{each:%Y-%m}', {each.month})" for each in DAYS)
     return [
-        f"CREATE TABLE daily (day {day}, n INTEGER, kind VARCHAR(5))",
+        f"CREATE TABLE daily (day {day}, n INTEGER, kind VARCHAR(5), booked {day})",
         f"INSERT INTO daily VALUES {daily}",
         f"CREATE TABLE cal (d {day}, ym VARCHAR(7), mo INTEGER)",
         f"INSERT INTO cal VALUES {calendar}",
@@ -72,6 +75,7 @@ def model(folder: Path, engine: str) -> Model:
                 column("day", "time", natural_granularity="day"),
                 column("n", "number"),
                 column("kind", "string"),
+                column("booked", "time", natural_granularity="day"),
                 column("again", "time", expr=TODAY[engine], natural_granularity="day"),
                 column("day_year", "number", expr="extract(year FROM day)"),
             ],
@@ -152,6 +156,7 @@ def moments(condition: str) -> dict[str, Any]:
 YEAR, MONTH, QUARTER, WEEK, DAY = (by("daily.day", each) for each in ("year", "month", "quarter", "week", "day"))
 SINCE = {"time_range": {"start": "2024-01-05", "field": "daily.day"}}
 TWO_MONTHS = {"time_range": {"start": "2024-01-01", "end": "2024-03-01"}, "comparison": "1 month"}
+BOOKINGS = {"start": "2024-01-03", "end": "2024-03-01", "field": "daily.booked"}
 DECEMBER, JANUARY, FEBRUARY, MARCH = (on(each) for each in ("2023-12-01", "2024-01-01", "2024-02-01", "2024-03-01"))
 BY_MONTH = [(DECEMBER, 7), (JANUARY, 45), (FEBRUARY, 46), (MARCH, 146)]
 BY_DAY = [(on(day), value) for (day, _, _), value in zip(ROWS, (7, 10, 20, 45, 46, 146), strict=True)]
@@ -230,6 +235,12 @@ CASES: list[tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]]
     (ask("seven", MONTH), [(DECEMBER, 7), (JANUARY, None)], [(DECEMBER, None), (JANUARY, 38)]),
     (ask("before", MONTH), [(JANUARY, 7), (FEBRUARY, 38), (MARCH, 1)], [(JANUARY, 38), (FEBRUARY, 1)]),
     (ask("so_far", time_range={"start": "2024-01-05", "end": "2024-02-04"}), [(46,)], [(26,)]),
+    # A range of another time only excludes rows, also those before its start.
+    (ask("so_far", time_range=BOOKINGS), [(42,)], [(45,)]),
+    (ask("so_far", "daily.kind", time_range=BOOKINGS), [("a", 25), ("b", 17)], [("a", 28)]),
+    (ask("so_far", MONTH, time_range=BOOKINGS), [(DECEMBER, 7), (JANUARY, 42)], [(JANUARY, 45)]),
+    (ask("month_to_date", MONTH, time_range=BOOKINGS), [(DECEMBER, 7), (JANUARY, 35)], [(JANUARY, 38)]),
+    (ask("before", MONTH, time_range={**BOOKINGS, "start": "2024-01-04"}), [(JANUARY, None)], [(JANUARY, 7)]),
 ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ktx_cli.core.errors import KtxError
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import CalendarSettings, Model, SemanticError
 from ktx_cli.testing.servers import PostgresServer
@@ -64,7 +65,7 @@ class Adapter:
         connector, _, _ = self._connected(case.world)
         try:
             model = self.model(case)
-            answer = ask(model, dict(case.query), connector, attributes=dict(case.attributes), now=case.now)
+            answer = ask(model, dict(case.query), connector, caller=Caller.of(case.attributes), now=case.now)
         except KtxError as error:
             code = error.code if isinstance(error, SemanticError) else f"{type(error).__name__} {error.code}"
             return Got([], [], code=code, message=f"{error.message} ({error.hint})")

@@ -10,7 +10,7 @@ compares or takes apart as text is not converted, so that `status = 'Y'`, `LIKE 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,8 +23,9 @@ from ktx_cli.semantic.calendar import UTC_NAME, Clock, WrittenMoment, parse_mome
 from ktx_cli.semantic.expressions.dates import CUT
 from ktx_cli.semantic.expressions.fragments import marked
 from ktx_cli.semantic.expressions.names import Expression, Name, Names, filled, placeholder
-from ktx_cli.semantic.graph import Path
+from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.lookup import lookup_of
+from ktx_cli.semantic.masks import mask_value, with_inputs
 from ktx_cli.semantic.model import HOUR, MINUTE, SECOND, Column, SemanticError, Source
 from ktx_cli.semantic.plan.axis import time_of
 from ktx_cli.semantic.plan.plan import Plan
@@ -357,7 +358,7 @@ class Build:
         """Return the rows of a source that its row policies allow, with an alias."""
         if source.name not in self._relations:
             self.sources[source.name] = None
-            self._relations[source.name] = self._allowed(source, self._physical(source))
+            self._relations[source.name] = self._masked(source, self._allowed(source, self._physical(source)))
         return aliased(self._relations[source.name].copy(), alias)
 
     def _physical(self, source: Source) -> exp.Expr:
@@ -392,17 +393,65 @@ class Build:
         query = exp.select("*").from_(inner, copy=False)
         for policy in source.policies:
             what = f"the policy `{policy.name}` of `{source.name}`"
-            condition = self.names.defined(source, policy.filter, what)
-            if any(name.hops for name in condition.names):
-                message = f"{what} refers to another source: {policy.filter}"
-                raise SemanticError(
-                    message, hint="a policy can only use the columns of its own source", code="definition"
-                )
-            readable: dict[exp.Expr, None] = {}
-            query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
-            query = query.where(*(exp.paren(condition) for condition in readable), copy=False)
+            for condition in self.names.policy(source, policy, what):
+                if any(name.hops for name in condition.names):
+                    message = f"{what} refers to another source: {policy.filter}"
+                    raise SemanticError(
+                        message, hint="a policy can only use the columns of its own source", code="definition"
+                    )
+                readable: dict[exp.Expr, None] = {}
+                query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
+                query = query.where(*(exp.paren(condition) for condition in readable), copy=False)
             self.policies[f"{source.name}.{policy.name}"] = None
         return cte(self.add(f"{source.name}__allowed", self.syntax.fenced(query)))
+
+    def _masked(self, source: Source, relation: exp.Expr) -> exp.Expr:
+        """Return a relation in which masked columns show their masks. Real values stay for joins, by other names.
+
+        Policies are inside, because they decide about the real row.
+        """
+        masks = self.names.masks(source)
+        stored = {each.name: each for each in source.columns.values() if each.expr is None}
+        if masks.keys().isdisjoint(name.casefold() for name in stored):
+            return relation
+        selected: list[exp.Expr] = []
+        keys = key_columns(self.names.graph.edges(source.name), source)
+        folded = {name.casefold() for name in stored}
+        for name, each in stored.items():
+            value = column(name, source.name)
+            mask = masks.get(name.casefold())
+            selected.append(value if mask is None else as_column(mask_value(source, each, mask, value), name))
+        for name in keys:
+            known = source.column(name)
+            if name.casefold() not in folded and known is None:
+                selected.append(column(name, source.name))
+            elif known is not None and known.name.casefold() in masks and known.expr is None:
+                selected.append(as_column(column(known.name, source.name), self.key_name(source, known.name)))
+        query = exp.select(*selected, copy=False).from_(aliased(relation, source.name), copy=False)
+        return cte(self.add(f"{source.name}__masked", query))
+
+    def key_name(self, source: Source, name: str) -> str:
+        """Return the name of a stored column in the relation of its source where a join reads its real value."""
+        if name.casefold() not in self.names.masks(source):
+            return name
+        taken = {each.casefold() for each in source.columns}
+        wanted = f"{name}__key"
+        while wanted.casefold() in taken:
+            wanted += "_"
+        return wanted
+
+    def require_unmasked_conditions(self, edge: Edge) -> None:
+        """Raise `SemanticError` if a join compares a masked column with a constant, which would reveal its value."""
+        for own_side, name, _ in edge.conditions:
+            source = self.names.model.sources[edge.source if own_side else edge.target]
+            if not self.names.masks(source).keys().isdisjoint(with_inputs(source, name)):
+                raise SemanticError(
+                    f"the join from `{edge.source}` to `{edge.target}` compares `{source.name}.{name}` with a "
+                    "constant, but the column is masked for this caller",
+                    hint="use other sources, or ask as a caller who sees the column",
+                    code="hidden",
+                    details={"source": source.name, "column": name},
+                )
 
     def _own(self, source: Source, condition: Expression, readable: dict[exp.Expr, None]) -> exp.Expr:
         """Return the condition of a policy, or a column that it reads, and collect conditions for valid times.
@@ -466,6 +515,17 @@ class Build:
     def time_of(self, fact: Source, name: str | None) -> Name | None:
         """Return the time column of a fact: the given name, its default, or the only one."""
         return time_of(fact, name)
+
+
+def key_columns(edges: Iterable[Edge], source: Source) -> list[str]:
+    """Return the columns that identify rows of a source or that its joins compare, and the columns they read."""
+    names = [*source.grain, *(own for edge in edges for own, _ in edge.pairs)]
+    own = {each.casefold(): each for each in source.columns}
+    found = dict.fromkeys(names)
+    for name in names:
+        found |= dict.fromkeys(own.get(each, each) for each in sorted(with_inputs(source, name)) if each in own)
+    unique = {(known.name if (known := source.column(name)) is not None else name): None for name in found}
+    return list(unique)
 
 
 def identifier(name: str) -> exp.Identifier:

@@ -17,6 +17,7 @@ from ktx_cli.semantic.compile.build import Build, column, cte, identifier, join
 from ktx_cli.semantic.expressions.fragments import percentile_of
 from ktx_cli.semantic.expressions.names import Expression, Name, placeholder
 from ktx_cli.semantic.graph import Edge, Path
+from ktx_cli.semantic.masks import mask_value
 from ktx_cli.semantic.model import DAY, HOUR, MINUTE, SECOND, Column, SemanticError, SemiAdditive, Source, Visibility
 from ktx_cli.semantic.plan.axis import TimeReader
 from ktx_cli.semantic.plan.plan import Dimension, Plan, RowFilter, TimeRange
@@ -104,7 +105,11 @@ class Rows:
         return prefixes
 
     def own(self, name: str) -> exp.Expr:
-        """Return a column of the fact."""
+        """Return a column of the fact, without its joins."""
+        return self._key(self.fact, name, self.alias, masked=True)
+
+    def key(self, name: str) -> exp.Expr:
+        """Return a column that identifies rows of the fact. Its value is real, so it must not be shown."""
         return self._key(self.fact, name, self.alias)
 
     def missed(self, joined: Joined) -> tuple[exp.Expr, exp.Expr]:
@@ -132,7 +137,7 @@ class Rows:
     def same_row(self, other: Rows) -> exp.Expr:
         """Return the condition that a row here is the same fact row as in another set of rows."""
         self.require_key("a filter on its details")
-        pairs = [(self.own(name), other.own(name)) for name in self.fact.grain]
+        pairs = [(self.key(name), other.key(name)) for name in self.fact.grain]
         return exp.and_(*(self.build.syntax.null_safe(one, two) for one, two in pairs), copy=False)
 
     def require_key(self, what: str) -> None:
@@ -197,7 +202,11 @@ class Rows:
                 raise unreachable(source.name, of, inner)
             return self._value(path.then(onward.edges), of.column)
 
-        bound = exp.paren(self.build.bound(inner, value), copy=False)
+        bound: exp.Expr = exp.paren(self.build.bound(inner, value), copy=False)
+        mask = self.names.masks(source).get(stored.name.casefold())
+        if mask is not None:
+            bound = mask_value(source, stored, mask, bound)
+            return exp.Case(ifs=[exp.If(this=self._has_partner(path), true=bound)]) if path.edges else bound
         if not path.edges or not _can_be_known(inner.tree):
             return bound
         return exp.Case(ifs=[exp.If(this=self._has_partner(path), true=bound)])
@@ -231,6 +240,7 @@ class Rows:
 
     def _on(self, joined: Joined) -> exp.Expr:
         edge = joined.edge
+        self.build.require_unmasked_conditions(edge)
         near, far = self.names.model.sources[edge.source], self.names.model.sources[edge.target]
         terms = [
             exp.EQ(this=self._key(near, own, joined.parent), expression=self._key(far, other, joined.alias))
@@ -241,13 +251,21 @@ class Rows:
             terms.append(exp.EQ(this=place, expression=exp.convert(value)))
         return exp.and_(*terms, copy=False)
 
-    def _key(self, source: Source, name: str, alias: str) -> exp.Expr:
-        """Return a column from a join. A computed column is an expression over its own source's columns."""
+    def _key(self, source: Source, name: str, alias: str, *, masked: bool = False) -> exp.Expr:
+        """Return a column from a join. A computed column is an expression over its own source's columns.
+
+        `masked`: show the masks of masked columns, instead of the values with which joins compare.
+        """
         stored = source.column(name)
         if stored is None or stored.expr is None:
-            return column(name if stored is None else stored.name, alias)
+            own = name if stored is None else stored.name
+            return column(own if masked or stored is None else self.build.key_name(source, own), alias)
         inner = self.names.computed(source, stored)
-        return exp.paren(self.build.bound(inner, lambda of: self._key(source, of.column, alias)), copy=False)
+        value = exp.paren(
+            self.build.bound(inner, lambda of: self._key(source, of.column, alias, masked=masked)), copy=False
+        )
+        mask = self.names.masks(source).get(stored.name.casefold()) if masked else None
+        return value if mask is None else mask_value(source, stored, mask, value)
 
 
 def _can_be_known(tree: exp.Expr) -> bool:
@@ -320,7 +338,7 @@ class Stage:
         selected = dict(self._selected)
         if self._distinct:
             for number, name in enumerate(self.rows.fact.grain):
-                selected[f"g{number}"] = self.rows.own(name)
+                selected[f"g{number}"] = self.rows.key(name)
         aliased = [exp.Alias(this=value, alias=identifier(name)) for name, value in selected.items()]
         query = self.rows.select(aliased or [exp.Literal.number(1)])
         return query.distinct(copy=False) if self._distinct else query
@@ -459,9 +477,9 @@ def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:
 
 def _in(rows: Rows, inner: Rows, bound: Sequence[exp.Expr]) -> exp.Expr:
     """Return the condition on joined rows for a dialect without correlated subqueries."""
-    query = inner.select([inner.own(name) for name in inner.fact.grain])
+    query = inner.select([inner.key(name) for name in inner.fact.grain])
     query = query.where(*bound, copy=False)
-    key = [rows.own(name) for name in rows.fact.grain]
+    key = [rows.key(name) for name in rows.fact.grain]
     left = key[0] if len(key) == 1 else exp.Tuple(expressions=key)
     return exp.In(this=left, query=exp.Subquery(this=query))
 

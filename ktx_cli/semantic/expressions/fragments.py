@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from ktx_cli.core import Command, did_you_mean, listing, one_line, plural
 from ktx_cli.semantic.expressions.dates import with_own_dates
-from ktx_cli.semantic.model import GRAINS, SemanticError
+from ktx_cli.semantic.model import GRAINS, SEVERAL, SemanticError
 from ktx_cli.warehouses import Dialect, dialect_named
 
 _MARK: Final = "ktx_template_"
@@ -85,6 +85,10 @@ def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Fillin
     for kind, name in templates:
         if f"{kind}.{name}" not in values:
             raise _no_value(kind, name, what)
+        if values[f"{kind}.{name}"] is SEVERAL:
+            message = f"{what} needs one value of the user attribute `{name}`, but the principals of the caller differ"
+            hint = "use the attribute in a row policy, which applies once for each principal"
+            raise SemanticError(message, hint=hint, code="policy", details={"attribute": name})
 
     def mark(template: re.Match[str]) -> str:
         return f" {_MARK}{templates.index((template[1], template[2]))} "

@@ -9,10 +9,23 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from ktx_cli.semantic.caller import NOBODY, Caller
 from ktx_cli.semantic.expressions.fragments import parse
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.lookup import lookup_of
-from ktx_cli.semantic.model import Column, Model, SemanticError, Source, Visibility, ambiguous, spelled, unknown
+from ktx_cli.semantic.masks import masked_for
+from ktx_cli.semantic.model import (
+    Column,
+    Mask,
+    Model,
+    Policy,
+    SemanticError,
+    Source,
+    Visibility,
+    ambiguous,
+    spelled,
+    unknown,
+)
 from ktx_cli.warehouses import SemanticType, dialect_named
 
 _NAME: Final = re.compile(r"\w+")
@@ -122,14 +135,17 @@ def with_names(
 class Names:
     """Resolves columns: those in definitions from their source, those in a query from anywhere.
 
-    `values`: the template values. `facts`: the sources whose measures are queried, where bare columns are looked up
-    first.
+    `parameters`: the template values, besides those of the caller. `facts`: the sources whose measures are queried,
+    where bare columns are looked up first.
     """
 
-    def __init__(self, model: Model, graph: Graph, values: Mapping[str, Any]) -> None:
+    def __init__(self, model: Model, graph: Graph, parameters: Mapping[str, Any], caller: Caller = NOBODY) -> None:
         self.model = model
         self.graph = graph
-        self.values = values
+        self.caller = caller
+        self.values = {**parameters, **caller.templates()}
+        self._of_each = [{**self.values, **each} for each in caller.templates_of_each()]
+        self._masks: dict[str, Mapping[str, Mask]] = {}
         self.facts: tuple[str, ...] = ()
         self._defined: dict[tuple[str, str], Expression] = {}
 
@@ -154,6 +170,17 @@ class Names:
         if key not in self._defined:
             self._defined[key] = self.in_source(source, self.parse(text, what), text, what)
         return self._defined[key]
+
+    def masks(self, source: Source) -> Mapping[str, Mask]:
+        """Return the columns of a source that are masked for the caller by folded name, each with its mask."""
+        if source.name not in self._masks:
+            self._masks[source.name] = masked_for(self.model, source, self.caller)
+        return self._masks[source.name]
+
+    def policy(self, source: Source, policy: Policy, what: str) -> list[Expression]:
+        """Return the condition of a row policy for each principal, without repetitions."""
+        trees = (parse(policy.filter, self.model.dialect, what=what, values=values) for values in self._of_each)
+        return [self.in_source(source, tree, policy.filter, what) for tree in dict.fromkeys(trees)]
 
     def in_source(self, source: Source, tree: exp.Expr, text: str, what: str) -> Expression:
         """Return the expression for a definition's tree, with its names resolved."""

@@ -10,11 +10,12 @@ import datetime as dt
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final
 
 from ktx_cli.core import did_you_mean
 from ktx_cli.semantic import model
-from ktx_cli.semantic.load.entries import APPROVALS, Entry, read_approval
+from ktx_cli.semantic.load.entries import APPROVALS, MASK, Entry, read_approval
 from ktx_cli.warehouses import SemanticType, StoredAs, dialect_named
 
 TYPES = tuple(each.value for each in SemanticType)
@@ -27,9 +28,11 @@ NATURAL = tuple(grain for grain in model.GRAINS if not grain.startswith("fiscal"
 _FINER_THAN_SECOND = ("nanosecond", "microsecond", "millisecond")
 OVERRIDES = (
     "name", "visibility", "role", "description", "descriptions", "natural_granularity", "constraints", "enum_values",
-    "tests", "nullable", "timezone", "unit", "label", "synonyms", "stored_as",
+    "tests", "nullable", "timezone", "unit", "label", "synonyms", "stored_as", "mask",
 )  # fmt: skip
 RULES = ("not_null", "unique")
+UNLESS, MASK_VALUE = "unless", "value"
+"""The keys of a mask."""
 KEYS = frozenset((*OVERRIDES, "type", "expr", "pk", *APPROVALS))
 
 
@@ -54,6 +57,7 @@ class ColumnDraft:
     label: str | None = None
     synonyms: tuple[str, ...] = ()
     stored_as: StoredAs | None = None
+    mask: model.Mask | None = None
 
     def convert(self, stored_as: StoredAs | None) -> None:
         """Set how the values are stored, and with it the type; None for the type of the database."""
@@ -67,14 +71,18 @@ class ColumnDraft:
     def finish(self) -> model.Column:
         """Return the column. Time columns of the manifest have the role `time`.
 
-        A `type` that does not fit `stored_as` is the decision of a person, so that the values are not converted.
+        A `type` that does not fit `stored_as` is the decision of a person, so that the values are not converted. A
+        masked column has no allowed values, and no descriptions that a scan took from the data.
         """
         stored = self.stored_as if self.stored_as is not None and self.stored_as.type is self.type else None
         grain = self.natural_granularity or (model.DAY if stored is StoredAs.ISO_DATE else None)
+        values, descriptions = self.values, self.descriptions
+        if self.mask is not None:
+            values, descriptions = (), {who: text for who, text in descriptions.items() if who not in _FROM_DATA}
         return model.Column(
             self.name, self.type or SemanticType.STRING, self.expr, self.visibility, self.role or "default",
-            best(self.descriptions), grain, self.timezone, self.unit, self.values, self.nullable,
-            self.place, self.unique, self.label, self.synonyms, stored,
+            best(descriptions), grain, self.timezone, self.unit, values, self.nullable,
+            self.place, self.unique, self.label, self.synonyms, stored, self.mask,
         )  # fmt: skip
 
 
@@ -113,6 +121,8 @@ def override(entry: Entry, draft: ColumnDraft) -> None:
     if values.keys() <= _COMMON:
         return
     draft.visibility = read_visibility(entry, draft.visibility)
+    if MASK in values:
+        _read_mask(entry, draft)
     draft.role = entry.word("role", ROLES) or draft.role
     draft.natural_granularity = _natural_granularity(entry) or draft.natural_granularity
     draft.timezone = read_timezone(entry) or draft.timezone
@@ -137,6 +147,52 @@ def read_visibility(entry: Entry, otherwise: model.Visibility | None = None) -> 
         entry.error("value", f"`visibility` of {entry.what} has no value", "visibility", hint=hint, shows_nothing=True)
     word = entry.word("visibility", VISIBILITIES, shows_nothing=True)
     return model.Visibility(word) if word else model.Visibility.HIDDEN
+
+
+def _read_mask(entry: Entry, draft: ColumnDraft) -> None:
+    """Apply `mask`. A column with an invalid mask is hidden, so that mistakes reveal nothing."""
+    below = entry.values[MASK]
+    draft.mask = _mask(entry, below) if isinstance(below, dict) else None
+    if draft.mask is not None:
+        return
+    if not isinstance(below, dict):
+        hint = "write mask: {unless: {role: [support]}}, or remove the key"
+        what = f"`{MASK}` of {entry.what} is not a mapping"
+        entry.error("value", what, MASK, hint=hint, shows_nothing=True)
+    draft.mask, draft.visibility = model.Mask(), model.Visibility.HIDDEN
+
+
+def _mask(entry: Entry, below: Mapping[Any, Any]) -> model.Mask | None:
+    """Return a mask, or None after an error."""
+    what, example = f"`{MASK}` of {entry.what}", "write unless: {role: [support, admin]}"
+    for key in below:
+        if key not in (UNLESS, MASK_VALUE):
+            hint = f"remove it, or use one of: {UNLESS}, {MASK_VALUE}"
+            entry.error("unknown_key", f"`{key}` is not a key of {what}", MASK, key, hint=hint, shows_nothing=True)
+            return None
+    value, unless = below.get(MASK_VALUE), below.get(UNLESS, {})
+    if not _is_plain(value) and value is not None:
+        hint = 'write one text, number or boolean, for example: value: "***"'
+        entry.error("value", f"`{MASK_VALUE}` of {what} is not plain", MASK, MASK_VALUE, hint=hint, shows_nothing=True)
+        return None
+    if not isinstance(unless, dict) or not all(isinstance(name, str) and name for name in unless):
+        message = f"`{UNLESS}` of {what} must map user attributes to lists of values"
+        entry.error("shape", message, MASK, UNLESS, hint=example, shows_nothing=True)
+        return None
+    for name, values in unless.items():
+        if not isinstance(values, list) or not all(map(_is_plain, values)):
+            message = f"`{name}` in `{UNLESS}` of {what} must be a list of texts, numbers or booleans"
+            entry.error("shape", message, MASK, UNLESS, name, hint=example, shows_nothing=True)
+            return None
+        if not values:
+            message = f"`{name}` in `{UNLESS}` of {what} has no values, so nobody sees the column"
+            entry.warn("value", message, MASK, UNLESS, name, hint=f"list the values of {name} that see it")
+    return model.Mask(tuple((name, tuple(values)) for name, values in unless.items()), value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value can be that of a user attribute."""
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
 def read_timezone(entry: Entry) -> str | None:
@@ -213,6 +269,9 @@ def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
 
 PRIORITY = ("user", "ai", "dbt", "db", "ktx")
 """The preferred origins of descriptions, best first. Several texts of one tool are joined, see `merged`."""
+
+_FROM_DATA: Final = frozenset({"ai", "ktx"})
+"""The authors whose descriptions of a column may contain its values, because a scan showed them some."""
 
 LABEL, QUESTIONS, SYNONYMS = "label", "questions", "synonyms"
 SEARCH_TEXTS: Final = (QUESTIONS, SYNONYMS)

@@ -118,7 +118,7 @@ class Entry:
                     self.warn("unknown_key", what, str(key), hint=hint)
 
     def check_free_keys(self) -> None:
-        """Report `visibility` and `policies` without effect because they are among the keys of other programs."""
+        """Report `visibility`, `policies` and `mask` without effect because they are among other programs' keys."""
         for key in misplaced(self.values):
             hint = "indent it to the level of the keys of its source or column"
             self.error("forbidden_key", f"`{key}` has no effect in {self.what}", key, hint=hint)
@@ -354,6 +354,7 @@ class DeferredPlace(Place):
 
 VISIBILITY: Final = "visibility"
 POLICIES: Final = "policies"
+MASK: Final = "mask"
 
 _KNOWN: Final = frozenset((
     "name", "table", "sql", "source_type", "description", "descriptions", "grain", "columns", "joins", "measures",
@@ -419,6 +420,8 @@ def _limits(key: str, value: Any, free: bool) -> bool:
 
 def _is_exact(key: str, value: Any) -> bool:
     folded = key.strip().casefold()
+    if folded == MASK:
+        return isinstance(value, dict)
     return (folded == VISIBILITY and value != "public") or (folded == POLICIES and value != [])
 
 

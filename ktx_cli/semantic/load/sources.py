@@ -34,7 +34,7 @@ from ktx_cli.semantic.load.columns import (
     texts_in,
     unique,
 )
-from ktx_cli.semantic.load.entries import APPROVALS, POLICIES, VISIBILITY, Entry, read_approval, unknown_name
+from ktx_cli.semantic.load.entries import APPROVALS, MASK, POLICIES, VISIBILITY, Entry, read_approval, unknown_name
 from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
 from ktx_cli.semantic.manifest import DISABLED, DISABLED_MEASURES, PROPOSED_MEASURES, PROPOSED_SEGMENTS, plain_on
 
@@ -409,6 +409,7 @@ def _fill(column: ColumnDraft, base: ColumnDraft) -> None:
     column.role = column.role or base.role
     column.descriptions = {**base.descriptions, **column.descriptions}
     column.visibility = column.visibility or base.visibility
+    column.mask = column.mask or base.mask
     column.natural_granularity = column.natural_granularity or base.natural_granularity
     column.timezone = column.timezone or base.timezone
     column.unit = column.unit or base.unit
@@ -465,7 +466,7 @@ def _exclude(entry: Entry, draft: SourceDraft) -> set[str]:
 
 def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
     """Change columns, except for those that are also excluded, which is an error."""
-    visibilities: dict[str, Any] = {}
+    stated: dict[tuple[str, str], Any] = {}
     for item in entry.items(OVERRIDDEN, "column override"):
         name = item.required("name")
         column = draft.find(name)
@@ -477,19 +478,19 @@ def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
         elif column.name in excluded:
             message = f"{item.what} refers to a column that `{EXCLUDED}` removes"
             item.error("forbidden_key", message, hint="remove one of the two")
-        elif not _agrees(visibilities, column.name, item):
-            what = f"{item.what} is defined twice with a different `{VISIBILITY}`"
+        elif (key := _disputed(stated, column.name, item)) is not None:
+            what = f"{item.what} is defined twice with a different `{key}`"
             item.error("duplicate", what, hint="remove one of the two")
         else:
             _override_one(item, column)
 
 
-def _agrees(visibilities: dict[str, Any], name: str, item: Entry) -> bool:
-    """Record the visibility of a column, and return whether it agrees with all previous overrides."""
-    if VISIBILITY not in item.values:
-        return True
-    visibility = item.values[VISIBILITY]
-    return bool(visibilities.setdefault(name, visibility) == visibility)
+def _disputed(stated: dict[tuple[str, str], Any], name: str, item: Entry) -> str | None:
+    """Record the visibility and mask of a column, and return the key that differs from a previous override."""
+    for key in (VISIBILITY, MASK):
+        if key in item.values and stated.setdefault((name, key), item.values[key]) != item.values[key]:
+            return key
+    return None
 
 
 def _override_one(item: Entry, column: ColumnDraft) -> None:

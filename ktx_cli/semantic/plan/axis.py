@@ -250,7 +250,12 @@ def with_axes(names: Names, plan: Plan, among: Collection[int] | None = None) ->
 
 
 def _notes(names: Names, plan: Plan, fact: str, treatment: Treatment, axis: Axis) -> Iterator[str]:
-    """Yield notes about how conditions on the time that are not ranges affect cumulative and earlier values."""
+    """Yield notes about conditions and time ranges that exclude rows from cumulative and earlier values."""
+    if axis.beside is not None:
+        yield (
+            f"the time range on `{axis.beside.expression.text}` excludes rows from cumulative and earlier values, "
+            f"which are computed over `{fact}.{axis.over}`"
+        )
     times = reader(names, plan, fact, axis.over, treatment.time)
     for condition in axis.filters:
         if times.read(condition.expression) is not None:

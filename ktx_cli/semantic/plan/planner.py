@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.core import Command, listing, plural
+from ktx_cli.core import listing, plural
 from ktx_cli.semantic.calendar import parse_span
 from ktx_cli.semantic.expressions.fragments import has_aggregate
 from ktx_cli.semantic.expressions.names import (
@@ -57,6 +57,7 @@ from ktx_cli.semantic.query import Query, QueryDimension, QueryFilter, QueryMeas
 from ktx_cli.warehouses import SemanticType
 
 if TYPE_CHECKING:
+    from ktx_cli.semantic.caller import Caller
     from ktx_cli.semantic.model import Column, Model, Parameter, Span
 
 _NOT_NAME: Final = re.compile(r"\W+")
@@ -66,12 +67,13 @@ _COMPARED: Final = ("previous", "change", "change_pct")
 class Planner:
     """Plans queries against one model. Queries can share the `graph`."""
 
-    def __init__(self, model: Model, graph: Graph, query: Query, attributes: Mapping[str, Any], now: datetime) -> None:
+    def __init__(self, model: Model, graph: Graph, query: Query, caller: Caller, now: datetime) -> None:
         self._model = model
         self._query = query
         self._now = now
-        values, self._parameters = parameter_values(model, query.parameters, attributes)
-        self.names = Names(model, graph, values)
+        values, self._parameters = parameter_values(model, query.parameters)
+        caller.require_plain()
+        self.names = Names(model, graph, values, caller)
         self._dimensions: list[Dimension] = []
         self._outputs: list[Output] = []
         self._result_texts: list[str] = []
@@ -638,10 +640,8 @@ def _same_name(name: str, asked: str) -> SemanticError:
     return SemanticError(f"two columns of the result would be named `{name}`", hint=f"rename one: `{asked} as NAME`")
 
 
-def parameter_values(
-    model: Model, given: Mapping[str, Any], attributes: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values of `param.x` and `user.x`, and the parameters by name, including defaults.
+def parameter_values(model: Model, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of `param.x`, and the parameters by name, including defaults.
 
     Raises `SemanticError` for a parameter that is undeclared, of the wrong type, or not among its `values`.
     """
@@ -651,10 +651,7 @@ def parameter_values(
             raise unknown("parameter", name, declared)
     parameters = {name: each.default for name, each in declared.items() if each.default is not None}
     parameters |= {name: _checked(declared[name], value) for name, value in given.items()}
-    for name, value in attributes.items():
-        _require_plain(name, value)
-    values = {f"param.{name}": value for name, value in parameters.items()}
-    return values | {f"user.{name}": value for name, value in attributes.items()}, parameters
+    return {f"param.{name}": value for name, value in parameters.items()}, parameters
 
 
 def _checked(parameter: Parameter, value: Any) -> Any:
@@ -672,11 +669,3 @@ def _checked(parameter: Parameter, value: Any) -> Any:
         hint = f"use one of: {listing(map(str, parameter.values))}"
         raise SemanticError(message, hint=hint, code="parameter", details={"candidates": list(parameter.values)})
     return value
-
-
-def _require_plain(name: str, value: Any) -> None:
-    if value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
-        return
-    message = f"the user attribute `{name}` must be a string, a number or a boolean"
-    hint = Command("sl", "query", "--user-attribute", f"{name}=VALUE")
-    raise SemanticError(message, hint=hint, code="policy", details={"attribute": name})

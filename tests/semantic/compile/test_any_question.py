@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.model import Column, Measure, Model, Parameter, Policy, Source
 from ktx_cli.semantic.query import MOST_ROWS
 from ktx_cli.warehouses.dialect import DIALECTS
@@ -36,7 +37,7 @@ def examples(count: int) -> settings:
 def answered(query: Mapping[str, Any], dialect: str, given: Mapping[str, Any]) -> list[exp.Select]:
     """Return the statements of a question, read back from their text; none where it is refused with a hint."""
     try:
-        asked = compile_query(shop_model(dialect), query, attributes=given, now=NOW)
+        asked = compile_query(shop_model(dialect), query, caller=Caller.of(given), now=NOW)
         texts = [asked.sql] + ([asked.totals.sql] if asked.totals else [])
         checked = [check(text, dialect, max_rows=MOST_ROWS, server=EITHER) for text in texts]
     except KtxError as error:
@@ -145,7 +146,7 @@ texts = st.lists(_tricks | st.text(max_size=5), min_size=1, max_size=5).map("".j
 def test_the_text_of_a_parameter_or_an_attribute_stays_a_text(team: str, but: str, dialect: str) -> None:
     query = {"measures": ["people"], "parameters": {"but": but}}
     try:
-        sql = compile_query(_secretive(dialect), query, attributes={"team": team}, now=NOW).sql
+        sql = compile_query(_secretive(dialect), query, caller=Caller.of({"team": team}), now=NOW).sql
         tree = _read_back(check(sql, dialect, max_rows=MOST_ROWS, server=EITHER), dialect)
     except KtxError as error:
         assert error.hint, f"no hint: {error.message}"

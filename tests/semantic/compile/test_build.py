@@ -9,6 +9,7 @@ import pytest
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.compile.build import Build, column, cte, identifier, table
 from ktx_cli.semantic.model import Column, Model, Policy, SemanticError, Source
 from ktx_cli.warehouses.port import SemanticType
@@ -17,7 +18,7 @@ from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
 
 def build(query: dict[str, Any] | None = None, model: Model | None = None) -> Build:
     found = compile_query(
-        model or shop_model(), query or {"measures": ["orders.orders"]}, attributes=ATTRIBUTES, now=NOW
+        model or shop_model(), query or {"measures": ["orders.orders"]}, caller=Caller.of(ATTRIBUTES), now=NOW
     )
     return found.compiled.build.again()
 
@@ -74,7 +75,7 @@ def test_each_use_of_a_source_with_a_policy_is_behind_it() -> None:
         "filters": [{"expr": "tickets.grade > 0", "facts": ["customers"]}],
         "include_empty": True,
     }
-    tree = compile_query(shop_model(), query, attributes=ATTRIBUTES).compiled.tree
+    tree = compile_query(shop_model(), query, caller=Caller.of(ATTRIBUTES)).compiled.tree
     (read,) = [each for each in tree.find_all(exp.Table) if each.name == "tickets"]
     around = read.parent_select
     assert around is not None
@@ -91,7 +92,7 @@ def with_policy(*filters: str) -> Model:
 
 def test_all_policies_hold_at_once_over_computed_columns_too() -> None:
     model = with_policy("tier = 'x' OR tier = 'y'", "label <> {{ user.team }}")
-    tree = compile_query(model, {"measures": ["customers.customers"]}, attributes={"team": "o'x"}).compiled.tree
+    tree = compile_query(model, {"measures": ["customers.customers"]}, caller=Caller.of({"team": "o'x"})).compiled.tree
     where = next(each for each in tree.find_all(exp.Where))
     assert where.sql("duckdb") == (
         """WHERE ("customers"."tier" = 'x' OR "customers"."tier" = 'y')"""
@@ -105,7 +106,7 @@ def test_all_policies_hold_at_once_over_computed_columns_too() -> None:
 )
 def test_a_policy_that_cannot_hold_lets_nothing_through(text: str, code: str) -> None:
     with pytest.raises(SemanticError) as caught:
-        compile_query(with_policy(text), {"measures": ["customers.customers"]}, attributes={})
+        compile_query(with_policy(text), {"measures": ["customers.customers"]}, caller=Caller.of({}))
     assert caught.value.code == code
 
 

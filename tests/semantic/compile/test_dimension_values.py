@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.model import SemanticError
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.golden.engines import opened
@@ -26,7 +27,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 
 def rows(shop: Connector, query: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    return ask(shop_model(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
 
 
 def by(*dimensions: Any, **more: Any) -> dict[str, Any]:

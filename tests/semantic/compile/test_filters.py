@@ -9,6 +9,7 @@ import pytest
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.model import SemanticError
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.golden.engines import opened
@@ -32,7 +33,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 def count(shop: Connector, fact: str, *filters: Any) -> int:
     query = {"measures": [f"{fact}.{fact}"], "filters": list(filters)}
-    ((found,),) = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    ((found,),) = ask(shop_model(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
     return int(found)
 
 
@@ -119,8 +120,8 @@ def test_clickhouse_has_no_query_that_looks_outside() -> None:
 )
 def test_filters_that_reach_and_those_that_do_not(query: dict[str, Any], code: str | None) -> None:
     if code is None:
-        assert compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW).sql
+        assert compile_query(shop_model(), query, caller=Caller.of(ATTRIBUTES), now=NOW).sql
         return
     with pytest.raises(SemanticError) as caught:
-        compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW)
+        compile_query(shop_model(), query, caller=Caller.of(ATTRIBUTES), now=NOW)
     assert caught.value.code == code

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.compile.build import Build
 from ktx_cli.semantic.compile.rows import Rows
 from ktx_cli.semantic.expressions.names import Expression, Name, Names
@@ -22,7 +23,7 @@ def rows(fact: str = "orders", model: Model | None = None) -> Rows:
     model = model or shop_model()
     first = next(iter(model.sources.values()))
     query = {"measures": [f"count({first.name}.{next(iter(first.columns))})"]}
-    plan = compile_query(model, query, attributes={"grade": 1}).plan
+    plan = compile_query(model, query, caller=Caller.of({"grade": 1})).plan
     return Rows(Build(Names(model, Graph(model), {}), plan), fact, time=Name((), "placed_at"))
 
 

@@ -9,6 +9,7 @@ import pytest
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.compile.rows import counted_by, kind_of
 from ktx_cli.semantic.model import Column, SemanticError
 from ktx_cli.warehouses.port import SemanticType
@@ -19,7 +20,7 @@ def where(fact: str = "orders", timezone: str | None = None, **asked: str) -> st
     """Return the conditions of a count over a stretch of time, without casts of columns."""
     query: dict[str, Any] = {"measures": [f"{fact}.{fact}"], "time_range": asked}
     query |= {"timezone": timezone} if timezone else {}
-    tree = compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW).compiled.tree
+    tree = compile_query(shop_model(), query, caller=Caller.of(ATTRIBUTES), now=NOW).compiled.tree
     conditions = (each.this.transform(_without_cast).sql("duckdb") for each in tree.find_all(exp.Where))
     return " AND ".join(conditions)
 
@@ -83,6 +84,6 @@ def test_each_fact_is_cut_by_its_own_time() -> None:
         "dimensions": [{"field": "metric_time", "granularity": "month"}],
         "time_range": {"start": date(2024, 1, 1).isoformat()},
     }
-    sql = compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW).sql
+    sql = compile_query(shop_model(), query, caller=Caller.of(ATTRIBUTES), now=NOW).sql
     assert '"tickets"."opened_on" >=' in sql.replace('CAST("tickets"."opened_on" AS DATE)', '"tickets"."opened_on"')
     assert '"orders"."placed_at"' in sql

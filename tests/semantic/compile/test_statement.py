@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.compile.statement import Compiled
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.warehouses.dialect import DIALECTS
@@ -22,7 +23,7 @@ from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
 
 
 def compiled(query: dict[str, Any], dialect: str = "duckdb") -> Compiled:
-    return compile_query(shop_model(dialect), query, attributes=ATTRIBUTES, now=NOW).compiled
+    return compile_query(shop_model(dialect), query, caller=Caller.of(ATTRIBUTES), now=NOW).compiled
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +88,9 @@ def test_a_share_keeps_the_rows_that_have_it(shop: Connector) -> None:
 
 def test_two_facts_are_combined_and_not_joined(shop: Connector) -> None:
     both = {"measures": ["orders.revenue", "tickets.tickets"], "dimensions": ["customers.name"]}
-    rows = ask(shop_model(), both, shop, attributes=ATTRIBUTES).rows
+    rows = ask(shop_model(), both, shop, caller=Caller.of(ATTRIBUTES)).rows
     for number, measure in enumerate(both["measures"], 1):
-        alone = ask(shop_model(), both | {"measures": [measure]}, shop, attributes=ATTRIBUTES).rows
+        alone = ask(shop_model(), both | {"measures": [measure]}, shop, caller=Caller.of(ATTRIBUTES)).rows
         values = {row[0]: row[1] for row in alone}
         assert {row[0]: row[number] for row in rows if row[0] in values} == values
 
@@ -134,7 +135,7 @@ CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
     ],
 )
 def test_tsql_has_no_conditions_as_values(query: dict[str, Any]) -> None:
-    sql = compile_query(shop_model("tsql"), query, attributes=ATTRIBUTES, now=NOW).sql
+    sql = compile_query(shop_model("tsql"), query, caller=Caller.of(ATTRIBUTES), now=NOW).sql
     for node in sqlglot.parse_one(sql, dialect="tsql").walk():
         if not isinstance(node, exp.Paren):
             assert isinstance(node, CONDITIONS) is _stands_for_a_condition(node), node.sql("tsql")

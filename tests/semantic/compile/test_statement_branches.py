@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.compile.statement import branches
 from ktx_cli.semantic.model import SemanticError
 from ktx_cli.warehouses.port import Connector
@@ -36,12 +37,12 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 )
 def test_what_one_query_answers(measures: list[str], groups: list[tuple[str, int]]) -> None:
     query = {"measures": measures, "dimensions": [{"field": "metric_time", "granularity": "month"}]}
-    plan = compile_query(shop_model(), query, attributes=ATTRIBUTES, now=NOW).plan
+    plan = compile_query(shop_model(), query, caller=Caller.of(ATTRIBUTES), now=NOW).plan
     assert [(each.fact, len(each.leaves)) for each in branches(plan)] == groups
 
 
 def rows(shop: Connector, **query: Any) -> dict[Any, Any]:
-    found = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows
+    found = ask(shop_model(), query, shop, caller=Caller.of(ATTRIBUTES), now=NOW).rows
     return {row[0]: row[1] for row in found}
 
 

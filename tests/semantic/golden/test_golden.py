@@ -17,6 +17,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from ktx_cli.semantic.answer import ask, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.query import MOST_ROWS
 from ktx_cli.testing.spark_server import SparkServer
 from ktx_cli.warehouses.dialect import DIALECTS
@@ -102,7 +103,7 @@ def rows_of_duckdb(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[t
 
 
 def _asked(engine: str, name: str, connector: Any) -> list[tuple[Any, ...]]:
-    return ask(shop_model(engine), QUESTIONS[name], connector, attributes=ATTRIBUTES, now=NOW).rows
+    return ask(shop_model(engine), QUESTIONS[name], connector, caller=Caller.of(ATTRIBUTES), now=NOW).rows
 
 
 @pytest.mark.one_in(3)
@@ -190,8 +191,8 @@ def _for_duckdb(sql: str, dialect: str) -> str:
     for kind in tree.find_all(exp.DataType):
         if kind.this is exp.DType.FLOAT:  # of 53 bits in T-SQL
             kind.set("this", exp.DType.DOUBLE)
-        elif kind.this is exp.DType.TIMESTAMP:  # Trino's has 12 digits, DuckDB's no more than 9
-            kind.set("expressions", [])
+        elif kind.this in (exp.DType.TIMESTAMP, exp.DType.DATETIME64):  # Trino's has 12 digits, DuckDB's at most 9
+            kind.replace(exp.DataType.build("timestamp", dialect="duckdb"))
     return tree.sql("duckdb")
 
 
@@ -208,7 +209,9 @@ def _with_whole_divisions(tree: exp.Expr) -> exp.Expr:
 @pytest.mark.table("name", QUESTIONS)
 def test_the_same_question_has_the_same_sql(name: str) -> None:
     model = shop_model()
-    first = compile_query(model, QUESTIONS[name], attributes=ATTRIBUTES, now=NOW).sql
+    first = compile_query(model, QUESTIONS[name], caller=Caller.of(ATTRIBUTES), now=NOW).sql
     assert (
-        first == compile_query(model, QUESTIONS[name], attributes=ATTRIBUTES, now=NOW).sql == statement(name, "duckdb")
+        first
+        == compile_query(model, QUESTIONS[name], caller=Caller.of(ATTRIBUTES), now=NOW).sql
+        == statement(name, "duckdb")
     )

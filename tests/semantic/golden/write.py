@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.warehouses.dialect import DIALECTS
 from tests.semantic.golden.questions import QUESTIONS
 from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
@@ -18,7 +19,7 @@ FOLDER = Path(__file__).parent / "sql"
 @functools.cache
 def statement(name: str, dialect: str) -> str:
     """Return the SQL of a question in a dialect."""
-    return compile_query(shop_model(dialect), QUESTIONS[name], attributes=ATTRIBUTES, now=NOW).sql
+    return compile_query(shop_model(dialect), QUESTIONS[name], caller=Caller.of(ATTRIBUTES), now=NOW).sql
 
 
 def parts_of(name: str, dialects: Iterable[str] = DIALECTS) -> list[str]:

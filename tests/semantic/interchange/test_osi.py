@@ -237,6 +237,16 @@ def test_what_osi_cannot_say_is_reported(load: Load) -> None:
     assert all(each.place.path.startswith("semantic-layer/shop/") for each in report)
 
 
+def test_a_mask_is_reported_because_readers_see_the_values(load: Load) -> None:
+    text = "name: s\ntable: s\ngrain: [id]\ncolumns: [{name: id, type: number}, {name: c, type: string, mask: {}}]\n"
+    document, report = export_osi(load({"s.yaml": text}))
+    (found,) = _about(report, "mask of column `s.c`")
+    assert (found.kind, found.why) == (
+        Kind.DROPPED, "OSI does not support masks: readers of the document see the values of the column",
+    )  # fmt: skip
+    assert "name: c" in document
+
+
 def _about(report: tuple[Fidelity, ...], what: str) -> list[Fidelity]:
     return [each for each in report if each.what == what]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.model import Cumulative, Measure, SemanticError, Span
 from tests.semantic.golden.world import NOW
 from tests.semantic.plan.test_measures import with_measures
@@ -22,7 +23,7 @@ MEASURES = (
 
 def asked(measure: str, *dimensions: str, **rest: Any) -> Any:
     query = {"measures": [f"orders.{measure}"], "dimensions": [*dimensions], **rest}
-    return compile_query(with_measures(*MEASURES), query, attributes={"grade": 1}, now=NOW)
+    return compile_query(with_measures(*MEASURES), query, caller=Caller.of({"grade": 1}), now=NOW)
 
 
 @pytest.mark.table(
@@ -90,7 +91,7 @@ def test_a_range_without_a_field_does_not_depend_on_the_order_of_two_times() -> 
 
 def test_a_role_without_a_measure_is_that_of_the_rows_that_have_it() -> None:
     query = {"measures": [], "dimensions": ["billed.name"]}
-    sql = compile_query(with_measures(), query, attributes={"grade": 1}, now=NOW).sql
+    sql = compile_query(with_measures(), query, caller=Caller.of({"grade": 1}), now=NOW).sql
     assert '"orders"' in sql
     with pytest.raises(SemanticError) as caught:
         compile_query(with_measures(), {"dimensions": ["regions.name"], "filters": ["billed.name = 'x'"]}, now=NOW)

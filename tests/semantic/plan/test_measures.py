@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import CompiledQuery, compile_query
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.expressions.names import Names
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import Measure, Model, SemanticError, Visibility
@@ -191,7 +192,7 @@ def test_what_a_division_gives(left: Any, right: Any, value: float | None) -> No
 
 def refusal(asked: str, *added: Measure) -> SemanticError:
     with pytest.raises(SemanticError) as caught:
-        compile_query(with_measures(*added), {"measures": [asked]}, attributes={"grade": 1})
+        compile_query(with_measures(*added), {"measures": [asked]}, caller=Caller.of({"grade": 1}))
     return caught.value
 
 
@@ -232,7 +233,7 @@ def test_a_source_without_measures_is_asked_with_an_aggregate() -> None:
         compile_query(
             replace(model, sources={**model.sources, "regions": bare}),
             {"measures": ["regions.count"]},
-            attributes={"grade": 1},
+            caller=Caller.of({"grade": 1}),
         )
     assert caught.value.hint == "aggregate a column: count(regions.COLUMN), sum(regions.COLUMN)"
 
@@ -259,7 +260,7 @@ def test_without_measures_hints_name_what_exists(asked: str, message: str, hint:
     bare = {name: replace(source, measures={}) for name, source in model.sources.items()}
     bare = {name: bare[name] for name in ("regions", *sorted(bare.keys() - {"regions"}))}
     with pytest.raises(SemanticError, match=message) as caught:
-        compile_query(replace(model, sources=bare), {"measures": [asked]}, attributes={"grade": 1})
+        compile_query(replace(model, sources=bare), {"measures": [asked]}, caller=Caller.of({"grade": 1}))
     assert caught.value.hint == hint
 
 
@@ -294,7 +295,7 @@ def _asked_of(visibility: Visibility, asked: str) -> CompiledQuery:
     model = shop_model()
     changed = replace(model.sources["regions"], visibility=visibility)
     model = replace(model, sources={**model.sources, "regions": changed})
-    return compile_query(model, {"measures": [asked]}, attributes=ATTRIBUTES)
+    return compile_query(model, {"measures": [asked]}, caller=Caller.of(ATTRIBUTES))
 
 
 def test_rows_of_a_hidden_source_are_not_counted() -> None:
@@ -312,7 +313,7 @@ def test_rows_are_counted_where_each_has_one_value_of_a_condition() -> None:
         compile_query(
             shop_model(),
             {"measures": ["count(customers) filter (where orders.status = 'paid')"]},
-            attributes=ATTRIBUTES,
+            caller=Caller.of(ATTRIBUTES),
         )
     assert caught.value.code == "unreachable"
 
@@ -323,5 +324,5 @@ def test_a_column_has_priority_over_a_source_of_its_name() -> None:
     column = replace(orders.columns["status"], name="customers")
     changed = replace(orders, columns={**orders.columns, "customers": column})
     model = replace(model, sources={**model.sources, "orders": changed})
-    (leaf,) = compile_query(model, {"measures": ["count(customers)"]}, attributes=ATTRIBUTES).plan.leaves
+    (leaf,) = compile_query(model, {"measures": ["count(customers)"]}, caller=Caller.of(ATTRIBUTES)).plan.leaves
     assert leaf.fact == "orders"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.semantic.caller import NOBODY, Caller
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import Column, Join, Model, Relationship, SemanticError, Source, Span, Visibility
 from ktx_cli.semantic.plan.plan import Plan
@@ -20,7 +21,7 @@ GRAPH = Graph(shop_model())
 
 
 def planned(query: dict[str, Any]) -> Plan:
-    return Planner(shop_model(), GRAPH, parse_query(query), ATTRIBUTES, NOW).plan()
+    return Planner(shop_model(), GRAPH, parse_query(query), Caller.of(ATTRIBUTES), NOW).plan()
 
 
 def of_orders(**more: Any) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def test_a_dimension_of_other_rows_is_refused_with_what_to_ask_instead(
     model = replace(model, sources={**model.sources, "bills": replace(model.sources["bills"], grain=grain)})
     query = {"measures": ["count(bills.o)"], "dimensions": [f"orders.{column}"]}
     with pytest.raises(SemanticError) as caught:
-        Planner(model, Graph(model), parse_query(query), {}, NOW).plan()
+        Planner(model, Graph(model), parse_query(query), NOBODY, NOW).plan()
     error = caught.value
     assert error.code == "fan_out"
     assert "bills -> customers -> orders leads up to `customers` and down again" in error.message
@@ -83,7 +84,7 @@ def test_a_dimension_of_other_rows_is_refused_with_what_to_ask_instead(
     assert len(parts) == len(hints)
     assert all(hint in part for hint, part in zip(hints, parts, strict=True))
     asked = query | {"via": {error.details["target"]: error.details["choices"][0]["via"]}}
-    assert Planner(model, Graph(model), parse_query(asked), {}, NOW).plan()
+    assert Planner(model, Graph(model), parse_query(asked), NOBODY, NOW).plan()
 
 
 def test_rows_that_hold_for_a_period_are_refused_with_how_to_take_the_one_that_held() -> None:
@@ -94,7 +95,7 @@ def test_rows_that_hold_for_a_period_are_refused_with_how_to_take_the_one_that_h
     query = {"measures": ["count(bills.o)"], "dimensions": ["orders.secret"]}
     model = replace(model, sources=sources)
     with pytest.raises(SemanticError) as caught:
-        Planner(model, Graph(model), parse_query(query), {}, NOW).plan()
+        Planner(model, Graph(model), parse_query(query), NOBODY, NOW).plan()
     assert (
         "bills.billed_at >= orders.valid_from AND (orders.valid_to IS NULL OR bills.billed_at < orders.valid_to)"
         in str(caught.value.hint)
@@ -121,7 +122,7 @@ def test_a_path_over_days_is_not_offered() -> None:
     query = {"measures": ["count(bills.o)"], "dimensions": ["orders.status"]}
     model = bills_model("date_key")
     with pytest.raises(SemanticError) as caught:
-        Planner(model, Graph(model), parse_query(query), {}, NOW).plan()
+        Planner(model, Graph(model), parse_query(query), NOBODY, NOW).plan()
     assert caught.value.code == "fan_out"
     assert "bills.status" in str(caught.value.hint) and "--via" not in str(caught.value.hint)
 

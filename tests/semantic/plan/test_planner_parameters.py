@@ -1,4 +1,4 @@
-"""The values of templates: parameters of the question, checked, and attributes of the caller."""
+"""The values of templates: parameters of the question, checked."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ DEFAULTS = {"text": "x", "flag": False}
     ],
 )
 def test_what_is_given_or_declared(given: dict[str, Any], wanted: dict[str, Any]) -> None:
-    values, parameters = parameter_values(MODEL, given, {"team": "north"})
+    values, parameters = parameter_values(MODEL, given)
     assert parameters == wanted
-    assert values == {f"param.{name}": value for name, value in wanted.items()} | {"user.team": "north"}
+    assert values == {f"param.{name}": value for name, value in wanted.items()}
 
 
 @pytest.mark.table(
@@ -53,13 +53,6 @@ def test_what_is_given_or_declared(given: dict[str, Any], wanted: dict[str, Any]
 )
 def test_what_does_not_fit(given: dict[str, Any], code: str, hint: str) -> None:
     with pytest.raises(SemanticError) as caught:
-        parameter_values(MODEL, given, {})
+        parameter_values(MODEL, given)
     assert caught.value.code == code
     assert hint in (caught.value.hint or "")
-
-
-@pytest.mark.table("value", [float("nan"), float("-inf"), object(), {"a": 1}, [[1]]])
-def test_an_attribute_is_one_plain_value(value: Any) -> None:
-    with pytest.raises(SemanticError) as caught:
-        parameter_values(MODEL, {}, {"team": value})
-    assert caught.value.code == "policy"

@@ -94,6 +94,9 @@ class _Export:
         except KtxError as error:
             self.report.dropped(what, error.message, place)
             return None
+        if column.mask is not None:
+            why = "OSI does not support masks: readers of the document see the values of the column"
+            self.report.dropped(f"mask of {what}", why, place)
         visibility = _other(column.visibility or Visibility.PUBLIC, Visibility.PUBLIC)
         facts = {
             "type": column.type.value, "visibility": visibility, "natural_granularity": column.natural_granularity,

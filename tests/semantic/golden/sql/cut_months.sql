@@ -804,15 +804,15 @@ WITH "orders__periods" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) AS "period"
   FROM "shop"."orders" AS "orders"
   WHERE
     (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-10 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-02-20 12:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-01-10 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-02-20 12:00:00', 0, 'UTC')
     )
     AND NOT (
       addMonths(
@@ -821,7 +821,7 @@ WITH "orders__periods" AS (
           'month',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+            CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
           )
         )
       ) IS NULL
@@ -835,22 +835,22 @@ WITH "orders__periods" AS (
   WHERE
     (
       toDate32(
-        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+        CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
       ) < addMonths("orders__periods"."period", 1)
       AND (
         (
           "orders__periods"."period" < toDate32('2024-02-01')
           AND toDate32(
-            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+            CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
           ) >= addDays(addMonths("orders__periods"."period", 1), -28)
         )
         OR (
           "orders__periods"."period" = toDate32('2024-02-01')
-          AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-23 12:00:00', 0, 'UTC')
+          AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-01-23 12:00:00', 0, 'UTC')
         )
       )
     )
-    AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-02-20 12:00:00', 0, 'UTC')
+    AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-02-20 12:00:00', 0, 'UTC')
   GROUP BY
     "orders__periods"."period"
 ), "orders__1_2" AS (
@@ -866,7 +866,7 @@ WITH "orders__periods" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) = addMonths(
@@ -874,8 +874,8 @@ WITH "orders__periods" AS (
       dateDiff('month', toDate32('1900-01-01'), toDate32(addMonths("orders__periods"."period", -1)))
     )
     AND (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2023-12-10 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-01-20 12:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2023-12-10 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-01-20 12:00:00', 0, 'UTC')
     )
   GROUP BY
     "orders__periods"."period"

@@ -735,31 +735,31 @@ ORDER BY
 WITH "orders__1" AS (
   SELECT
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) AS "d0",
     sum("orders"."amount") AS "m0"
   FROM "shop"."orders" AS "orders"
   WHERE
-    toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-03-28 00:00:00', 0, 'UTC')
-    AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-03-31 18:00:00', 0, 'UTC')
+    CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-03-28 00:00:00', 0, 'UTC')
+    AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-03-31 18:00:00', 0, 'UTC')
   GROUP BY
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     )
 ), "orders__periods" AS (
   SELECT DISTINCT
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) AS "period"
   FROM "shop"."orders" AS "orders"
   WHERE
     (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-03-28 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-03-31 18:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-03-28 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-03-31 18:00:00', 0, 'UTC')
     )
     AND NOT (
       toDate32(
-        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+        CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
       ) IS NULL
     )
 ), "orders__1_2" AS (
@@ -771,16 +771,16 @@ WITH "orders__1" AS (
   WHERE
     (
       toDate32(
-        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+        CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
       ) = toDate32(addMonths("orders__periods"."period", -1))
       AND (
         "orders__periods"."period" < toDate32('2024-03-31')
-        OR toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-02-29 18:00:00', 0, 'UTC')
+        OR CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-02-29 18:00:00', 0, 'UTC')
       )
     )
     AND (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-02-28 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-03-01 00:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-02-28 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-03-01 00:00:00', 0, 'UTC')
     )
   GROUP BY
     "orders__periods"."period"

@@ -1696,16 +1696,16 @@ ORDER BY
 WITH "orders__1" AS (
   SELECT
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) AS "d0",
     count(*) AS "m0"
   FROM "shop"."orders" AS "orders"
   WHERE
-    toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-01 00:00:00', 0, 'UTC')
-    AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-01-15 00:00:00', 0, 'UTC')
+    CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-01-01 00:00:00', 0, 'UTC')
+    AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-01-15 00:00:00', 0, 'UTC')
   GROUP BY
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     )
 ), "shown_periods" AS (
   SELECT

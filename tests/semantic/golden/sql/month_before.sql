@@ -824,7 +824,7 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) AS "d0",
@@ -832,8 +832,8 @@ WITH "orders__1" AS (
     sum("orders"."amount") AS "m0"
   FROM "shop"."orders" AS "orders"
   WHERE
-    toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-01 00:00:00', 0, 'UTC')
-    AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-04-01 00:00:00', 0, 'UTC')
+    CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-01-01 00:00:00', 0, 'UTC')
+    AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-04-01 00:00:00', 0, 'UTC')
   GROUP BY
     addMonths(
       toDate32('1900-01-01'),
@@ -841,7 +841,7 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ),
@@ -854,15 +854,15 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) AS "period"
   FROM "shop"."orders" AS "orders"
   WHERE
     (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-01 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-04-01 00:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-01-01 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-04-01 00:00:00', 0, 'UTC')
     )
     AND NOT (
       addMonths(
@@ -871,7 +871,7 @@ WITH "orders__1" AS (
           'month',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+            CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
           )
         )
       ) IS NULL
@@ -890,7 +890,7 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) = addMonths(
@@ -898,8 +898,8 @@ WITH "orders__1" AS (
       dateDiff('month', toDate32('1900-01-01'), toDate32(addMonths("orders__periods"."period", -1)))
     )
     AND (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2023-12-01 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-03-01 00:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2023-12-01 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-03-01 00:00:00', 0, 'UTC')
     )
   GROUP BY
     "orders__periods"."period",

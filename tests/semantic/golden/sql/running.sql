@@ -778,7 +778,7 @@ WITH "orders__periods" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) AS "period"
@@ -791,7 +791,7 @@ WITH "orders__periods" AS (
           'month',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+            CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
           )
         )
       ) IS NULL
@@ -804,7 +804,7 @@ WITH "orders__periods" AS (
   CROSS JOIN "orders__periods" AS "orders__periods"
   WHERE
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) < addMonths("orders__periods"."period", 1)
   GROUP BY
     "orders__periods"."period"
@@ -816,10 +816,10 @@ WITH "orders__periods" AS (
   CROSS JOIN "orders__periods" AS "orders__periods"
   WHERE
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) < addMonths("orders__periods"."period", 1)
     AND toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) >= addDays(addMonths("orders__periods"."period", 1), -28)
   GROUP BY
     "orders__periods"."period"
@@ -831,10 +831,10 @@ WITH "orders__periods" AS (
   CROSS JOIN "orders__periods" AS "orders__periods"
   WHERE
     toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) < addMonths("orders__periods"."period", 1)
     AND toDate32(
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
     ) >= addMonths(
       toDate32('1900-04-01'),
       intDiv(

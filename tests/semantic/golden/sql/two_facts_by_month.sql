@@ -583,15 +583,15 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) AS "d0",
     sum("orders"."amount") AS "m0"
   FROM "shop"."orders" AS "orders"
   WHERE
-    toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2023-12-01 00:00:00', 0, 'UTC')
-    AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-04-01 00:00:00', 0, 'UTC')
+    CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2023-12-01 00:00:00', 0, 'UTC')
+    AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-04-01 00:00:00', 0, 'UTC')
   GROUP BY
     addMonths(
       toDate32('1900-01-01'),
@@ -599,7 +599,7 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     )

@@ -290,7 +290,7 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ) AS "d0",
@@ -304,7 +304,7 @@ WITH "orders__1" AS (
         'month',
         toDate32('1900-01-01'),
         toDate32(
-          toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+          CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
         )
       )
     ),

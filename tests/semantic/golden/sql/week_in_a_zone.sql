@@ -1372,15 +1372,11 @@ WITH "orders__1" AS (
           'day',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(
-              formatDateTime(
-                toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC'),
-                '%Y-%m-%d %H:%i:%S',
-                'America/New_York'
-              ),
-              0,
-              'UTC'
-            )
+            CAST(formatDateTime(
+              CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))),
+              '%Y-%m-%d %H:%i:%S',
+              'America/New_York'
+            ) AS Nullable(DateTime64(0, 'UTC')))
           )
         ),
         7
@@ -1389,24 +1385,16 @@ WITH "orders__1" AS (
     sum("orders"."amount") AS "m0"
   FROM "shop"."orders" AS "orders"
   WHERE
-    toDateTime64(
-      formatDateTime(
-        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC'),
-        '%Y-%m-%d %H:%i:%S',
-        'America/New_York'
-      ),
-      0,
-      'UTC'
-    ) >= toDateTime64('2024-03-01 00:00:00', 0, 'UTC')
-    AND toDateTime64(
-      formatDateTime(
-        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC'),
-        '%Y-%m-%d %H:%i:%S',
-        'America/New_York'
-      ),
-      0,
-      'UTC'
-    ) < toDateTime64('2024-03-31 00:00:00', 0, 'UTC')
+    CAST(formatDateTime(
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))),
+      '%Y-%m-%d %H:%i:%S',
+      'America/New_York'
+    ) AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-03-01 00:00:00', 0, 'UTC')
+    AND CAST(formatDateTime(
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))),
+      '%Y-%m-%d %H:%i:%S',
+      'America/New_York'
+    ) AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-03-31 00:00:00', 0, 'UTC')
   GROUP BY
     addDays(
       toDate32('1900-01-01'),
@@ -1415,15 +1403,11 @@ WITH "orders__1" AS (
           'day',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(
-              formatDateTime(
-                toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC'),
-                '%Y-%m-%d %H:%i:%S',
-                'America/New_York'
-              ),
-              0,
-              'UTC'
-            )
+            CAST(formatDateTime(
+              CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))),
+              '%Y-%m-%d %H:%i:%S',
+              'America/New_York'
+            ) AS Nullable(DateTime64(0, 'UTC')))
           )
         ),
         7

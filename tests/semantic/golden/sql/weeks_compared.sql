@@ -804,7 +804,7 @@ WITH "orders__1" AS (
           'day',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+            CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
           )
         ),
         7
@@ -813,8 +813,8 @@ WITH "orders__1" AS (
     sum("orders"."amount") AS "m0"
   FROM "shop"."orders" AS "orders"
   WHERE
-    toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-02-26 00:00:00', 0, 'UTC')
-    AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-03-20 00:00:00', 0, 'UTC')
+    CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-02-26 00:00:00', 0, 'UTC')
+    AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-03-20 00:00:00', 0, 'UTC')
   GROUP BY
     addDays(
       toDate32('1900-01-01'),
@@ -823,7 +823,7 @@ WITH "orders__1" AS (
           'day',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+            CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
           )
         ),
         7
@@ -838,7 +838,7 @@ WITH "orders__1" AS (
           'day',
           toDate32('1900-01-01'),
           toDate32(
-            toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+            CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
           )
         ),
         7
@@ -847,8 +847,8 @@ WITH "orders__1" AS (
   FROM "shop"."orders" AS "orders"
   WHERE
     (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-02-26 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-03-20 00:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-02-26 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-03-20 00:00:00', 0, 'UTC')
     )
     AND NOT (
       addDays(
@@ -858,7 +858,7 @@ WITH "orders__1" AS (
             'day',
             toDate32('1900-01-01'),
             toDate32(
-              toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+              CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
             )
           ),
           7
@@ -874,15 +874,15 @@ WITH "orders__1" AS (
   WHERE
     (
       toDate32(
-        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+        CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
       ) >= addMonths("orders__periods"."period", -1)
       AND toDate32(
-        toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC')
+        CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC')))
       ) < addMonths(addDays("orders__periods"."period", 7), -1)
     )
     AND (
-      toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') >= toDateTime64('2024-01-26 00:00:00', 0, 'UTC')
-      AND toDateTime64(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S'), 0, 'UTC') < toDateTime64('2024-02-20 00:00:00', 0, 'UTC')
+      CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) >= toDateTime64('2024-01-26 00:00:00', 0, 'UTC')
+      AND CAST(formatDateTime("orders"."placed_at", '%Y-%m-%d %H:%i:%S') AS Nullable(DateTime64(0, 'UTC'))) < toDateTime64('2024-02-20 00:00:00', 0, 'UTC')
     )
   GROUP BY
     "orders__periods"."period"
