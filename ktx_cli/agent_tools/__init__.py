@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StagedWork,
         Tool,
         ToolSession,
+        foreign_files,
         page_artifact,
     )
     from ktx_cli.agent_tools.sql import count_columns, refused_text, rows_of_values

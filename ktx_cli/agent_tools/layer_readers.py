@@ -269,6 +269,9 @@ def _whole_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
         alias = f" as {join.alias}" if join.alias else ""
         on = one_line(join.on) if shown.can_show(source, join.on) else NOT_SHOWN
         yield f"join: {join.to}{alias} on {on} ({join.relationship.value})"
+    for column in source.columns.values():
+        if column.mask is not None:
+            yield f"mask: {column.name} (some callers see another value; only people change masks)"
     for policy in source.policies:
         yield f"policy: {policy.name} (row policies limit the rows that a caller sees; only people change them)"
 

@@ -211,6 +211,7 @@ def weakened(before: Model, after: Model, name: str) -> list[str]:
     if old is not None:
         found += _policies(old, new)
         found += _visibility(old, new)
+        found += _masks(old, new)
     if new is not None:
         found += _around(before, after, old, new)
         found += _hidden_read(after, old, new)
@@ -237,13 +238,13 @@ def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapp
 
 
 def _limits(value: Any) -> list[Any]:
-    """Return everything a document says about policies and visibility, in its order."""
+    """Return everything a document says about policies, visibility and masks, in its order."""
     if isinstance(value, list):
         return [each for item in value for each in _limits(item)]
     if not isinstance(value, Mapping):
         return []
-    own = [value[key] for key in ("policies", "visibility") if key in value]
-    return [*own, *(each for key, item in value.items() if key != "policies" for each in _limits(item))]
+    own = [value[key] for key in ("policies", "visibility", "mask") if key in value]
+    return [*own, *(each for key, item in value.items() if key not in ("policies", "mask") for each in _limits(item))]
 
 
 def _policies(old: Source, new: Source | None) -> Iterator[str]:
@@ -268,6 +269,14 @@ def _visibility(old: Source, new: Source | None) -> Iterator[str]:
     for what, was, now in pairs:
         if _STRICTNESS[now] < _STRICTNESS[was]:
             yield f"{what} is {was.value}: only people change visibility, so keep it unchanged"
+
+
+def _masks(old: Source, new: Source | None) -> Iterator[str]:
+    """Yield the columns with another mask than before; nobody sees removed columns."""
+    for column in old.columns.values() if new is not None else ():
+        other = None if new is None else new.columns.get(column.name)
+        if column.mask is not None and other is not None and other.mask != column.mask:
+            yield f"`{old.name}.{column.name}` has a mask: only people change masks, so keep it unchanged"
 
 
 def _around(before: Model, after: Model, old: Source | None, new: Source) -> Iterator[str]:

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import re
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,11 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, StorageError
 from ktx_cli.documents import RawFile
-from ktx_cli.project import SOURCES, KtxConfig, Layout, read_bytes, read_state
+from ktx_cli.project import SOURCES, KtxConfig, Layout, StateDatabase, read_bytes, read_state
 from ktx_cli.search import Hit, Passages, Scope, Store, passage_documents
 from ktx_cli.search import Passage as SearchPassage
 from ktx_cli.search import Passage as Searched
-from ktx_cli.sources import RawStore, load_questions, passage_digest, question_stamps, source_for
+from ktx_cli.sources import (
+    RawStore,
+    delivery_digest,
+    delivery_path,
+    load_questions,
+    parse_delivery,
+    passage_digest,
+    question_stamps,
+    source_for,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.documents import Document, Passage, Standing
@@ -189,14 +197,17 @@ def _shown_key(passage: Passage) -> str:
 _RULES: Final = "screened-2"
 """The rules for omitting text from documents. The name changes if an older index contains more."""
 
-_FETCHES = "SELECT connection, kind, files FROM fetches ORDER BY connection"
+_FETCHES = "SELECT connection, kind, files, delivery FROM fetches ORDER BY connection"
 
 
 def passages_of(layout: Layout, config: KtxConfig) -> list[Passages]:
-    """Return the documents of every source that is still configured, as of its last run."""
+    """Return the documents of every source that is still configured, as of the last run that wrote its delivery file.
 
-    def read(database: sqlite3.Connection) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-        return _fetched(database, config), question_stamps(database)
+    Raises `ConfigError` for a delivery file that is invalid.
+    """
+
+    def read(database: StateDatabase) -> tuple[dict[str, Mapping[str, str]], dict[str, dict[str, str]]]:
+        return _fetched(database, layout, config), question_stamps(database)
 
     found, stamps = read_state(layout, read) or ({}, {})
     return [
@@ -214,17 +225,33 @@ def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | N
     """Return the passage with a citation key from a search, or None if its document no longer has such a passage."""
     source, _, rest = key.partition(":")
     asked = rest.rsplit(":", 2)[0]
-    files = (read_state(layout, lambda database: _fetched(database, config)) or {}).get(source, {})
+    files = (read_state(layout, lambda database: _fetched(database, layout, config)) or {}).get(source, {})
     paths = [asked] if asked in files else [each for each in files if shown_path(each) == asked]
     passages = _loader(layout, config, source, files)(paths[0]) if paths else ()
     return next((each for each in passages if each.id == key), None)
 
 
-def _fetched(database: sqlite3.Connection, config: KtxConfig) -> dict[str, dict[str, str]]:
-    """Return document source -> path -> sha256."""
+def _fetched(database: StateDatabase, layout: Layout, config: KtxConfig) -> dict[str, Mapping[str, str]]:
+    """Return document source -> path -> sha256.
+
+    The last fetch may be that of another commit, in another clone even: then the delivery file says which files the
+    context was made from.
+    """
     sources = config.sources()
-    rows = ((id_, kind, files) for id_, kind, files in database.execute(_FETCHES) if id_ in sources)
-    return {id_: json.loads(files) for id_, kind, files in rows if _is_of_documents(sources[id_], kind)}
+    found: dict[str, Mapping[str, str]] = {}
+    for id_, kind, files, delivery in database.execute(_FETCHES):
+        if id_ in sources and _is_of_documents(sources[id_], kind):
+            where = delivery_path(id_, kind)
+            content = read_bytes(layout.root / where)
+            is_of_this_commit = delivery in ("", delivery_digest(content))  # older runs did not store it
+            found[id_] = json.loads(files) if is_of_this_commit else _delivered(content, where)
+    return found
+
+
+@functools.lru_cache(maxsize=32)
+def _delivered(content: bytes | None, where: str) -> Mapping[str, str]:
+    """Return path -> sha256 of the files in a delivery file."""
+    return {path: state.sha256 for path, state in parse_delivery(content, where).files.items()}
 
 
 def _is_of_documents(entry: Any, kind: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools.layers import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
-from ktx_cli.core import Command, ResultWarning, StorageError, UsageError, listing
+from ktx_cli.core import Command, ConfigError, ResultWarning, StorageError, UsageError, listing
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.search import KINDS, VALUE, Contents, Found, Hit, Layer, Pages, Part, Scope, Values
 from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists, stored_hashes
@@ -30,18 +30,23 @@ _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE priv
 def contents_of(layout: Layout, config: KtxConfig) -> Contents:
     """Return the searchable contents of a project; raises `StorageError` if the state database cannot be read."""
     layers = _layers(layout, config)
-    return Contents([Pages(layout.root), *layers.values(), *_stored(layout, config, layers)])
+    return Contents([_pages(layout), *layers.values(), *_stored(layout, config, layers)])
 
 
-def _readable_contents(layout: Layout, config: KtxConfig) -> Contents:
+def _pages(layout: Layout) -> Pages:
+    """Return the pages that exist for the reader of a layout."""
+    return Pages(layout.root, None if layout.connections is None else _PageFilter(layout, layout.connections).shows)
+
+
+def _readable_contents(layout: Layout, config: KtxConfig, pages: Pages) -> Contents:
     """Return the readable contents of a project; values and passages are omitted if the state cannot be read."""
     layers = _layers(layout, config)
     try:
         stored, warnings = _stored(layout, config, layers), []
-    except StorageError as error:
+    except (ConfigError, StorageError) as error:
         message = f"values and documents are not searched: {error.message}"
         stored, warnings = [], [ResultWarning("state_unreadable", message, hint=error.hint)]
-    return Contents([Pages(layout.root), *layers.values(), *stored], warnings)
+    return Contents([pages, *layers.values(), *stored], warnings)
 
 
 def _layers(layout: Layout, config: KtxConfig) -> dict[str, Layer]:
@@ -64,7 +69,7 @@ def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str])
 
     Embeddings that cannot be used as they are configured are a warning of every search.
     """
-    from ktx_cli.search import Searcher
+    from ktx_cli.search import Searcher, index_of
 
     @functools.cache
     def embedder() -> Embedder | None:
@@ -72,7 +77,32 @@ def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str])
 
         return create_embedder(config, layout.root, environ)
 
-    return Searcher(layout.search_index, lambda: _readable_contents(layout, config), WorkingTree(layout.root), embedder)
+    pages, tree = _pages(layout), WorkingTree(layout.root)
+
+    def contents() -> Contents:
+        return _readable_contents(layout, config, pages)
+
+    return Searcher(index_of(layout, config, environ), contents, tree, embedder, is_part=layout.connections is not None)
+
+
+class _PageFilter:
+    """Tells which pages exist for the reader of a layout; remembers it for as long as a page stays the same."""
+
+    def __init__(self, layout: Layout, connections: frozenset[str]) -> None:
+        self._tree = WorkingTree(layout.root)
+        self._connections = connections
+        self._known: dict[str, tuple[str, bool]] = {}
+
+    def shows(self, path: str, signature: str) -> bool:
+        """Return whether a page exists; a file that is not a page does not."""
+        from ktx_cli.wiki import Page, is_about, parse, place_of
+
+        known = self._known.get(path)
+        if known is None or known[0] != signature:
+            place, content = place_of(path), self._tree.read(path)
+            page = None if place is None or content is None else parse(*place, content)
+            known = self._known[path] = (signature, isinstance(page, Page) and is_about(page, self._connections))
+        return known[1]
 
 
 def search(
@@ -205,8 +235,8 @@ def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
 def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
     entry = config.connections.get(connection)
     dialect = (None if entry is None else dialect_of(entry.driver)) or ""
-    configured = None if entry is None else config.connections.keys()
-    layers = Layers({connection: dialect}, calendar_of(config), {*config.connections, connection})
+    configured = None if entry is None else config.configured
+    layers = Layers({connection: dialect}, calendar_of(config), {*config.configured, connection})
 
     def load(tree: Tree) -> Model:
         if isinstance(tree, Workspace):  # the tools of the loop that writes to it read it too, and share what was read

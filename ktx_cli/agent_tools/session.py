@@ -18,14 +18,14 @@ from ktx_cli.agent_tools.ledger import Ledger
 from ktx_cli.core import Diagnostic, KtxError, Record, listing
 from ktx_cli.documents import RawFile
 from ktx_cli.llm import FAILED_CALL, RuntimeTool, ToolInvocation, ToolOutput
-from ktx_cli.project import CodeLists, Privacy, Tree, Workspace
+from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, CodeLists, Privacy, Tree, Workspace, checked_path
 from ktx_cli.prompts import Skill
 from ktx_cli.protection import Refused
 from ktx_cli.search import Hit, Scope
-from ktx_cli.semantic import CalendarSettings, Model, Source, VisibleModel
+from ktx_cli.semantic import SUFFIXES, CalendarSettings, Model, Source, VisibleModel
 from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
-from ktx_cli.wiki import GLOBAL, Contradiction, merged
+from ktx_cli.wiki import GLOBAL, Contradiction, merged, place_of
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import CheckData
@@ -518,9 +518,11 @@ class ToolSession:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state` returned; raises `ValueError` for a state in another format."""
+        """Restore what `state` returned; raises `ValueError` for another format, or with foreign files."""
         if state.get("format") != _FORMAT:
             raise ValueError(f"a session in the format {state.get('format')!r} cannot be resumed")
+        if foreign := foreign_files(state["files"]):
+            raise ValueError(f"tools do not write {foreign[0]!r}")
         for path in self.workspace.changes():
             self.workspace.drop(path)
         for path, stored in state["files"].items():
@@ -532,6 +534,22 @@ class ToolSession:
         self.records = Records.from_json(state["records"])
         self.pending = Failures.from_json(state["failures"])
         self.budget = None if state["budget"] is None else PageBudget(*state["budget"])
+
+
+def foreign_files(paths: Iterable[str]) -> list[str]:
+    """Return the paths that no tool writes: whatever is not a wiki page or an editable file of a semantic layer."""
+    return [path for path in paths if not _is_written(path)]
+
+
+def _is_written(path: str) -> bool:
+    try:
+        if checked_path(path) != path:
+            return False
+    except KtxError:
+        return False
+    parts = path.split("/")
+    is_layer = parts[0] == SEMANTIC_NAME and len(parts) > 2 and parts[2] != SCHEMA_NAME and path.endswith(SUFFIXES)
+    return is_layer or place_of(path) is not None
 
 
 def _detail(before: list[Action]) -> str:

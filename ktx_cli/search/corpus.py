@@ -458,14 +458,23 @@ class WholeUnits:
 
 
 class Pages(WholeUnits):
-    """The wiki. Every page is a unit, identified by its path. Without a `root`, only trees are searched."""
+    """The wiki. Every page is a unit, identified by its path. Without a `root`, only trees are searched.
 
-    def __init__(self, root: Path | None = None) -> None:
+    `shows`: takes a path and its signature, and returns whether the page exists for the reader; all do by default.
+    Pages that do not exist, as of the last call of `signatures`, are read as if they had been removed.
+    """
+
+    def __init__(self, root: Path | None = None, shows: Callable[[str, str], bool] | None = None) -> None:
         self._root = root
+        self._shows = shows
+        self._hidden: frozenset[str] = frozenset()
 
     def signatures(self) -> dict[str, str]:
         """Return each page's size and time."""
-        return signatures_below(self._root, FOLDER.rstrip("/"), (".md",))
+        found = signatures_below(self._root, FOLDER.rstrip("/"), (".md",))
+        if self._shows is not None:
+            self._hidden = frozenset(path for path, signature in found.items() if not self._shows(path, signature))
+        return {path: signature for path, signature in found.items() if path not in self._hidden}
 
     def units(self, tree: Tree) -> Iterable[str]:
         """Return the pages."""
@@ -480,12 +489,12 @@ class Pages(WholeUnits):
         return (path,) if self.owns(path) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the hash of the page's content."""
-        return hashlib.sha256(tree.read(unit) or b"").hexdigest()
+        """Return the hash of the page's content, or an empty text if the page does not exist for the reader."""
+        return "" if unit in self._hidden else hashlib.sha256(tree.read(unit) or b"").hexdigest()
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
         """Return the document for the page, or none for a file that is not a page."""
-        content = tree.read(unit)
+        content = None if unit in self._hidden else tree.read(unit)
         found = None if content is None else page_document(unit, content)
         return () if found is None else (found,)
 

@@ -1,20 +1,16 @@
-"""The tables of a search index, in a file or in memory, and the stemming of words."""
+"""The search index of one machine: its tables, in a SQLite file or in memory."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import functools
-import json
 import os
-import re
 import shutil
 import sqlite3
 import threading
-import unicodedata
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -22,156 +18,25 @@ from urllib.parse import quote
 
 from ktx_cli.core import Command, Hint, StorageError
 from ktx_cli.project import is_full, replacing, storage_error
-from ktx_cli.search.corpus import KINDS, PHRASE, Document, Scope, digest_of
+from ktx_cli.search.corpus import KINDS, Document, Scope, digest_of
 from ktx_cli.search.explanations import TABLES, find_mentions
-from ktx_cli.search.forms import forms
-
-_WORD: Final = re.compile(r"[^\W_]+")
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_VOWEL: Final = re.compile(r"[aeiouy]")
-_TWO_SYLLABLES: Final = re.compile(r"[aeiouy][^aeiouy]+[aeiouy]")
-_ENGLISH: Final = """
-a about all also am an and any anybody anyone anything are as at be been being but by can cannot could did do does
-doing done each every everybody everything for from get gets getting give gives had has have having he her here him
-his how i if in into is it its just let like many me might much must my of on or our ought per please really shall she
-should so some somebody someone something such tell than that the their them then there these they thing things this
-those to too very was we were what when where whether which who whom whose why will with would you your
-"""
-_GERMAN: Final = """
-aber alle alles als auch auf aus bei beim bitte da dabei damit dann das dass dem den denn der des dessen dies diese
-diesem diesen dieser dieses doch dort du durch ein eine einem einen einer eines er es etwa etwas euch euer fur gibt
-haben hatte hatten ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im ins ist jede jedem jeden jeder jedes kann kannst
-konnen mein meine mich mir mit muss noch nun ob oder sehr sein seine sich sie sind soll sollen uber um und uns unser
-unsere unserem unseren unserer vom von waren warum wann weil welche welchem welchen welcher welches wenn wer werden
-wessen wie wieviel wieviele wir wird wo wozu wurde wurden zu zum zur
-"""
-"""German stop words without accents, and without words that have a meaning in English: `hat`, `man`, `war`, `die`."""
-STOP_WORDS: Final = frozenset((_ENGLISH + _GERMAN).split())
-"""Stop words in English and German."""
-
-_COMMON: Final = """
-able again ago already always another around ask away back bad become before begin best better big bring call case
-change come different early else enough even ever fact feel few find first go good great hand happen hard help high
-include instead keep kind know large last late later least leave less let little long look lot make mean most move
-need never new next now old only other own part place play point possible present problem put question quite read real
-right run same say second see seem set show side since small soon start stay still stop sure take think time today
-together try turn type understand until use usual want way whole without word work world write wrong year yet above
-against below between both down during few further here more no nor not off once out over through under up while
-"""
-GENERIC_WORDS: Final = frozenset(_COMMON.split())
-"""Common English words that say little about the subject of a query."""
-
-_FORMS: Final = """
-be was were been|become became|begin began begun|break broke broken|bring brought|build built|buy bought
-catch caught|choose chose chosen|come came|deal dealt|do did done|draw drew drawn|drive drove driven|eat ate eaten
-fall fell fallen|feel felt|find found|forget forgot forgotten|get got gotten|give gave given|go went gone
-grow grew grown|hear heard|hide hid hidden|hold held|keep kept|know knew known|lead led|leave left|lend lent
-lose lost|make made|mean meant|meet met|pay paid|ride rode ridden|rise rose risen|run ran|say said|see saw seen
-sell sold|send sent|show shown|speak spoke spoken|spend spent|stand stood|steal stole stolen|take took taken
-teach taught|tell told|think thought|throw threw thrown|understand understood|win won|write wrote written
-person people persons|child children|woman women
-"""
-_IRREGULAR: Final = {
-    form: word for word, *forms in (line.split() for line in re.split(r"[|\n]", _FORMS.strip())) for form in forms
-}
-"""Irregular forms of verbs and nouns with their base form."""
-
-_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+")
-"""Scripts without spaces between words: Thai, Lao, kana and Chinese characters."""
-
-
-def words(text: str) -> list[str]:
-    """Return the stems of the words in a text; `netRevenue` and `net_revenue` are two words each."""
-    return [stem(word) for word in plain_words(text)]
-
-
-def plain_words(text: str) -> list[str]:
-    """Return the words in a text in lower case and without accents, but with their endings.
-
-    In scripts without spaces between words, every two consecutive letters are a word.
-    """
-    found = _WORD.findall(folded(_HUMP.sub(" ", text)))
-    return found if text.isascii() else [part for word in found for part in _parts(word)]
-
-
-def _parts(word: str) -> list[str]:
-    parts, position = [], 0
-    for run in _UNSPACED.finditer(word):
-        parts.append(word[position : run.start()])
-        pairs = [run[0][at : at + 2] for at in range(len(run[0]) - 1)]
-        parts += pairs or [run[0]]
-        position = run.end()
-    return [part for part in (*parts, word[position:]) if part]
-
-
-def asked_words(text: str) -> list[str]:
-    """Return the distinct words in a query, without stop words unless there are no others."""
-    plain = list(dict.fromkeys(plain_words(text)))
-    telling = [word for word in plain if not is_stop_word(word)]
-    return telling or plain
-
-
-def is_stop_word(word: str) -> bool:
-    """Return whether a word from `plain_words` is a stop word."""
-    return word in STOP_WORDS
-
-
-def is_generic(word: str) -> bool:
-    """Return whether a word from `plain_words` is common in all kinds of texts."""
-    return stem(word) in _generic_stems()
-
-
-@functools.cache
-def _generic_stems() -> frozenset[str]:
-    return frozenset(map(stem, GENERIC_WORDS))
-
-
-def folded(text: str) -> str:
-    """Return a text in lower case with plain letters instead of accented, wide or joined forms."""
-    if text.isascii():
-        return text.lower()
-    # Letters for the joined and styled forms come first, for those may be capitals.
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return "".join(character for character in decomposed if not unicodedata.combining(character))
-
-
-@functools.lru_cache(maxsize=100_000)
-def stem(word: str) -> str:
-    """Return an English word without its plural and verb endings: `orders`, `ordered`, `ordering` are `order`.
-
-    The S-stemmer of Harman (1991, How effective is suffixing?), then `-ing` and `-ed` if a vowel remains before them.
-    """
-    word = _singular(_IRREGULAR.get(word, word))
-    for ending in ("ing", "ed"):
-        rest = word.removesuffix(ending)
-        if rest != word and len(rest) > 2 and _VOWEL.search(rest):
-            doubled = len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
-            return rest[:-1] if doubled else _one_l(rest)
-    return _one_l(word.removesuffix("e") if len(word) > 3 else word)
-
-
-def _one_l(word: str) -> str:
-    """Return `cancel` for `cancell`, as British spelling doubles the letter; monosyllables such as `sell` keep it."""
-    return word[:-1] if word.endswith("ll") and _TWO_SYLLABLES.search(word) else word
-
-
-def _singular(word: str) -> str:
-    if len(word) < 4 or not word.endswith("s"):
-        return word
-    if word.endswith("ies") and not word.endswith(("eies", "aies")):
-        return word[:-3] + "y"
-    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
-        return word[:-1]
-    return word if word.endswith(("us", "ss", "is")) else word[:-1]
-
-
-VERSION: Final = 10
-"""Version of the tables, stems and document contents. An index of another version is rebuilt."""
-
-TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
-"""The columns with the weights of their fields."""
-FINDING: Final = ("name", "phrases", "strong", "plain", "weak")
-"""The columns that searches look in."""
+from ktx_cli.search.store import (
+    ALL_COLUMNS,
+    FINDING,
+    INTERNAL,
+    KIND_BITS,
+    MARK,
+    MOST_SPELLINGS,
+    OWNED,
+    TIERS,
+    VERSION,
+    NewPart,
+    Row,
+    packed_fields,
+    storable,
+    stored_texts,
+    tag,
+)
 
 _SCRIPT: Final = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -216,12 +81,6 @@ def is_current(database: sqlite3.Connection) -> bool:
     return bool(database.execute("PRAGMA user_version").fetchone()[0] == VERSION)
 
 
-@functools.cache
-def tier_of(weight: float) -> str:
-    """Return the column for a field's weight, the nearest by ratio."""
-    return min(TIERS, key=lambda name: max(TIERS[name] / weight, weight / TIERS[name]))
-
-
 def get_meta(database: sqlite3.Connection, key: str) -> str | None:
     """Return a stored fact about the index, or None."""
     row = database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -233,83 +92,12 @@ def set_meta(database: sqlite3.Connection, key: str, value: str) -> None:
     database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
-_MOST_SPELLINGS: Final = 64
-"""Maximum number of words that a prefix matches, shortest first."""
 _AT_ONCE: Final = 500
 """Maximum number of rows per statement."""
 _ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length, d.worth"
 _FACTS: Final = 8
 _SHOWN: Final = "d.id, d.summary, d.fields FROM docs AS d"
 _TEXTS: Final = ", ".join(f"' ' || t.{tier} || ' '" for tier in TIERS)
-_NAME: Final = list(TIERS).index("name")
-_PHRASES: Final = list(TIERS).index("phrases")
-_TITLE: Final = list(TIERS).index("strong")
-_DESCRIPTION: Final = list(TIERS).index("plain")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A stored document for ranking.
-
-    `texts` are its stems, one text for each of `TIERS`, with phrases separated by two spaces and one space around. It
-    is empty if texts were not requested.
-    """
-
-    number: int
-    kind: str
-    name: str
-    connection: str
-    owner: str
-    place: int
-    length: float
-    worth: float
-    texts: tuple[str, ...] = ()
-
-    @property
-    def name_text(self) -> str:
-        """The stems of the document's name."""
-        return self.texts[_NAME]
-
-    @property
-    def title_text(self) -> str:
-        """The stems of the document's title and headings."""
-        return self.texts[_TITLE]
-
-    @property
-    def description_text(self) -> str:
-        """The stems of the document's description."""
-        return self.texts[_DESCRIPTION]
-
-    def phrases_with(self, terms: Set[str]) -> Iterator[tuple[list[str], str]]:
-        """Yield the stems of each question and synonym that contains one of the stems, with a mark for its form.
-
-        The mark is empty if the phrase is not a question.
-        """
-        text = self.texts[_PHRASES]
-        for phrase in text.split(BETWEEN) if len(text) > 2 else ():
-            stems = phrase.split()
-            if not terms.isdisjoint(stems):
-                yield (stems[:-1], stems[-1]) if stems[-1][0] == _FORM else (stems, "")
-
-    def other_names(self, terms: Set[str]) -> Iterator[list[str]]:
-        """Yield the stems of the document's label, and of each synonym that contains one of the stems."""
-        return (stems for stems, mark in self.phrases_with(terms) if not mark)
-
-    @property
-    def tie(self) -> tuple[int, str, str]:
-        """The sort key of documents with equal scores."""
-        return self.place, self.connection, self.name
-
-
-@dataclass(frozen=True, slots=True)
-class NewPart:
-    """A part of a unit, with its documents. `digest` identifies its content."""
-
-    unit: str
-    name: str
-    digest: str
-    documents: Iterable[Document]
-
 
 _OF_PART: Final = (
     "SELECT d.digest, d.id FROM parts AS p JOIN docs AS d ON d.part = p.id WHERE p.unit = ? AND p.name = ?"
@@ -319,8 +107,6 @@ _OF_PART: Final = (
 _Asked = tuple[str, int, int]
 """An FTS5 query, and the range of documents to search."""
 _WITHIN: Final = "texts MATCH ? AND rowid BETWEEN ? AND ?"
-_KIND_BITS: Final = 40
-"""Document numbers start with the number of the kind, so that documents of a kind are adjacent."""
 _LARGE: Final = 300_000
 """Number of documents above which FTS5 does not rank every match of a frequent word."""
 _MOST_RANKED: Final = 20_000
@@ -386,7 +172,7 @@ class Store:
         rows = self.database.ask(
             "SELECT stem, min(length(word)) AS shortest FROM spellings WHERE word >= ? AND word < ?"
             " GROUP BY stem ORDER BY shortest, stem LIMIT ?",
-            (word, word + "\U0010ffff", _MOST_SPELLINGS),
+            (word, word + "\U0010ffff", MOST_SPELLINGS),
         )
         return [stem for stem, _ in rows]
 
@@ -468,7 +254,7 @@ class Store:
         kinds = sorted(map(KINDS.index, scope.kinds or KINDS))
         if not terms or not any(KINDS[kind] in self.lengths for kind in kinds):
             return None
-        low, high = kinds[0] << _KIND_BITS, (kinds[-1] + 1 << _KIND_BITS) - 1
+        low, high = kinds[0] << KIND_BITS, (kinds[-1] + 1 << KIND_BITS) - 1
         if len(set(kinds)) == kinds[-1] - kinds[0] + 1:
             scope = replace(scope, kinds=())
         if not self.having(INTERNAL):
@@ -522,6 +308,28 @@ class Store:
         """Return the semantic layer names that a page mentions, in lower case."""
         return [name for (name,) in self.database.ask("SELECT name FROM mentions WHERE doc = ?", (number,))]
 
+    @property
+    def models(self) -> Collection[str]:
+        """The model of the vectors, if any; see `vectors.model_name`."""
+        stored = get_meta(self.database, "vectors")
+        return () if stored is None else (stored,)
+
+    def dimensions(self, model: str) -> int:
+        """Return the length of the vectors of a model, or 0 without vectors."""
+        rows = self.database.ask("SELECT length(vector) / 4 FROM vectors LIMIT 1") if model in self.models else []
+        return int(rows[0][0]) if rows else 0
+
+    def vectors(self, model: str) -> list[tuple[int, bytes, str]]:
+        """Return (document, packed vector, kind) of all documents with a vector, sorted by document."""
+        query = "SELECT v.doc, v.vector, d.kind FROM vectors AS v JOIN docs AS d ON d.id = v.doc ORDER BY v.doc"
+        return self.database.ask(query) if model in self.models else []
+
+    def nearest(self, model: str, vector: Sequence[float], scope: Scope, wanted: int) -> None:
+        """Return None, because the vectors of a file are compared by `Vectors`."""
+
+    def prepare(self, terms: Iterable[str]) -> None:
+        """Do nothing, because asking a file for one stem is as fast."""
+
     def owned(self, user: str) -> set[str]:
         """Return the names of a user's pages."""
         rows = self.database.ask("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
@@ -566,11 +374,7 @@ def _any_kind(scope: Scope) -> str:
     return "tag : (" + " OR ".join(f'"{kind}"' for kind in kinds) + ")"
 
 
-Identity = tuple[int, int, int]
-"""Identifies a state of the file."""
-
-
-def identity(path: Path) -> Identity | None:
+def identity(path: Path) -> tuple[int, int, int] | None:
     """Return the identity of the current index file, or None if it does not exist."""
     try:
         found = path.stat()
@@ -732,29 +536,6 @@ def connect(place: str, *, uri: bool = False) -> Connection:
     return sqlite3.connect(place, uri=uri, isolation_level=None, check_same_thread=False, factory=Connection)
 
 
-MARK: Final = "\ue000"
-"""Precedes every tag: a character that no word contains."""
-OWNED: Final = f"{MARK}o"
-"""The tag of documents that are not shared."""
-BETWEEN: Final = "\ue001"
-"""Separates two phrases: a character that no word contains."""
-_FORM: Final = "\ue002"
-"""Precedes the form of a question: a character that no word contains."""
-INTERNAL: Final = f"{MARK}i"
-"""The tag of documents that are only found on request."""
-_ALL_COLUMNS: Final = ("tag", *TIERS)
-
-
-def tag(letter: str, name: str) -> str:
-    """Return the token for a filter: `k` for a kind, `c` a connection, `u` a user, `t` a page's tag."""
-    return f"{MARK}{letter}{name.encode('utf-8', 'surrogatepass').hex()}"
-
-
-def form_mark(form: str) -> str:
-    """Return the token for the form of a question."""
-    return f"{_FORM}{form}"
-
-
 def add(
     database: sqlite3.Connection, unit: str, documents: Iterable[Document], name: str = "", digest: str = ""
 ) -> list[int]:
@@ -767,22 +548,11 @@ def add(
     following: dict[str, int] = {}
     spelled: dict[str, str] = {}
     for document in documents:
-        texts = dict.fromkeys(_ALL_COLUMNS, "")
-        length = 0.0
-        for tier, weight in TIERS.items():
-            own = [each.text for each in document.fields if tier_of(each.weight) == tier]
-            if tier == "phrases":
-                texts[tier] = _phrases_text(own, spelled)
-                continue
-            found = [word for text in own for word in plain_words(text)]
-            spelled.update((word, stem(word)) for word in found if word not in spelled)
-            texts[tier] = "  ".join(spelled[word] for word in found)
-            length += weight * len(found)
-        texts["tag"] = " ".join(_tags(document))
+        texts, length = stored_texts(document, spelled)
         number = following.get(document.kind) or _following(database, document.kind)
         following[document.kind] = number + 1
         _insert(database, number, part, document, texts, length)
-        named = ((each.encode("utf-8", "replace").decode(), number) for each in document.mentions)
+        named = ((storable(each), number) for each in document.mentions)
         database.executemany("INSERT OR IGNORE INTO mentions VALUES (?, ?)", named)
         numbers.append(number)
     database.executemany(
@@ -791,21 +561,10 @@ def add(
     return numbers
 
 
-def _phrases_text(texts: Iterable[str], spelled: dict[str, str]) -> str:
-    """Return the stems of phrases without uninformative words; those of a question are followed by its form."""
-    phrases = []
-    for line in (line for text in texts for line in text.splitlines()):
-        found = asked_words(line)
-        spelled.update((word, stem(word)) for word in found if word not in spelled)
-        marks = map(form_mark, forms(folded(line))[-1:])
-        phrases.append("  ".join((*(spelled[word] for word in found), *marks)))
-    return f"  {BETWEEN}  ".join(filter(None, phrases))
-
-
 def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> set[str]:
     """Remove documents with their vectors, and return the stems that they had."""
     rows = [(number,) for number in numbers]
-    columns = " || ' ' || ".join(_ALL_COLUMNS)
+    columns = " || ' ' || ".join(ALL_COLUMNS)
     found: set[str] = set()
     for row in rows:
         texts = database.execute(f"SELECT {columns} FROM texts WHERE rowid = ?", row).fetchone()
@@ -836,40 +595,25 @@ def _is_had(database: sqlite3.Connection, term: str) -> bool:
     return database.execute(query, (f'"{term}"',)).fetchone() is not None
 
 
-def unpacked(fields: bytes) -> list[tuple[str, float, str]]:
-    """Return (name, weight, text) for each field of a stored document."""
-    return [(name, weight, text) for name, weight, text in json.loads(zlib.decompress(fields))]
-
-
 def _following(database: sqlite3.Connection, kind: str) -> int:
     """Return the number of the next document of a kind."""
-    low = KINDS.index(kind) << _KIND_BITS
+    low = KINDS.index(kind) << KIND_BITS
     query = "SELECT max(id) FROM docs WHERE id BETWEEN ? AND ?"
-    last = database.execute(query, (low, low + (1 << _KIND_BITS) - 1)).fetchone()[0]
+    last = database.execute(query, (low, low + (1 << KIND_BITS) - 1)).fetchone()[0]
     return low + 1 if last is None else int(last) + 1
 
 
 def _insert(
     database: sqlite3.Connection, number: int, part: int, document: Document, texts: dict[str, str], length: float
 ) -> None:
-    written = json.dumps([(each.name, each.weight, each.text) for each in document.fields])
     row: tuple[Any, ...] = (
         *(number, part, document.kind, document.id, document.connection, document.owner, document.order),
-        *(document.summary, length, document.worth, digest_of(document), zlib.compress(written.encode(), 1)),
+        *(document.summary, length, document.worth, digest_of(document), packed_fields(document)),
     )
     names = "id, part, kind, name, connection, owner, place, summary, length, worth, digest, fields"
-    # SQLite cannot store lone surrogates.
-    row = tuple(each.encode("utf-8", "replace").decode() if isinstance(each, str) else each for each in row)
+    row = tuple(storable(each) if isinstance(each, str) else each for each in row)
     database.execute(f"INSERT INTO docs ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-    marks = ", ".join("?" for _ in _ALL_COLUMNS)
+    marks = ", ".join("?" for _ in ALL_COLUMNS)
     database.execute(
-        f"INSERT INTO texts (rowid, {', '.join(_ALL_COLUMNS)}) VALUES (?, {marks})", (number, *texts.values())
+        f"INSERT INTO texts (rowid, {', '.join(ALL_COLUMNS)}) VALUES (?, {marks})", (number, *texts.values())
     )
-
-
-def _tags(document: Document) -> list[str]:
-    tags = [tag("k", document.kind)]
-    tags += [tag("c", document.connection)] if document.connection else [f"{MARK}n"]
-    tags += [tag("t", each) for each in document.tags]
-    tags += [INTERNAL] if document.internal else []
-    return tags + ([OWNED, tag("u", document.owner)] if document.owner else [])

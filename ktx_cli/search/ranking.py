@@ -20,21 +20,9 @@ from ktx_cli.core import Command, ResultWarning, count_edits, did_you_mean, one_
 from ktx_cli.search.corpus import GOVERNED, KINDS, VALUE, WORTH, Document, Found, Hit, Scope
 from ktx_cli.search.explanations import explaining
 from ktx_cli.search.forms import forms, worth_of_kinds
-from ktx_cli.search.index import (
-    TIERS,
-    Row,
-    Store,
-    asked_words,
-    folded,
-    form_mark,
-    is_generic,
-    is_stop_word,
-    plain_words,
-    stem,
-    tier_of,
-    unpacked,
-    words,
-)
+from ktx_cli.search.index import Store
+from ktx_cli.search.stems import asked_words, folded, is_generic, is_stop_word, plain_words, stem, words
+from ktx_cli.search.store import TIERS, IndexStore, Row, form_mark, tier_of, unpacked
 
 if TYPE_CHECKING:
     from ktx_cli.search.vectors import Vectors
@@ -114,14 +102,14 @@ class Index:
         return found([self._store], rank([self._store], query, Scope(), limit), limit)
 
 
-def found(stores: Sequence[Store], ranking: Ranking, limit: int, user: str | None = None) -> Found:
+def found(stores: Sequence[IndexStore], ranking: Ranking, limit: int, user: str | None = None) -> Found:
     """Return the best documents in a ranking as hits for everybody or for `user`."""
     shown = hits(stores, ranking.documents[:limit], user=user)
     return Found(shown, ranking.total, ranking.corrected, ranking.suggested)
 
 
 def hits(
-    stores: Sequence[Store], ranked: Iterable[Ranked], meant: Collection[Place] = (), *, user: str | None = None
+    stores: Sequence[IndexStore], ranked: Iterable[Ranked], meant: Collection[Place] = (), *, user: str | None = None
 ) -> tuple[Hit, ...]:
     """Return ranked documents as hits. `meant` are those with similar vectors."""
     listed = list(ranked)
@@ -155,7 +143,7 @@ def grouped_values(hits: Iterable[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
 
 
 def rank(
-    stores: Sequence[Store], query: str, scope: Scope, limit: int, projects: Sequence[Sequence[Store]] = ()
+    stores: Sequence[IndexStore], query: str, scope: Scope, limit: int, projects: Sequence[Sequence[IndexStore]] = ()
 ) -> Ranking:
     """Return the best documents from several indexes, `limit` of them or slightly more.
 
@@ -173,14 +161,14 @@ def rank(
     return ranking
 
 
-def _rarer(stores: Sequence[Store], terms: list[str]) -> list[str]:
+def _rarer(stores: Sequence[IndexStore], terms: list[str]) -> list[str]:
     """Return the terms by which to find documents. Very frequent terms only add to the score of other matches."""
     most = max(_FREQUENT, sum(store.count for store in stores) // 10)
     return [term for term in terms if _having(stores, term) <= most] or terms
 
 
 def _ranked(
-    stores: Sequence[Store],
+    stores: Sequence[IndexStore],
     terms: list[str],
     asked: list[AskedWord],
     query: str,
@@ -230,7 +218,7 @@ def _is_spelled_out(value: Ranked) -> bool:
     return len(stems) > 1 and stems <= value.terms
 
 
-def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
+def own_pages(stores: Iterable[IndexStore], scope: Scope) -> set[str]:
     """Return the names of the searching user's pages."""
     return {name for store in stores for name in store.owned(scope.user)} if scope.user else set()
 
@@ -260,7 +248,7 @@ class Spelling:
     suggested: dict[str, str] = field(default_factory=dict)
 
 
-def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], Spelling]:
+def asked_terms(stores: Sequence[IndexStore], query: str) -> tuple[list[AskedWord], Spelling]:
     """Return the words in a query, and corrections for unknown words.
 
     An unknown word is corrected if no other word of the query is specific and it is not an ordinary word.
@@ -270,6 +258,7 @@ def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], S
     in_words = len(written) >= _SENTENCE
     found: dict[str, dict[str, float]] = {}
     meant: dict[str, tuple[str, str]] = {}
+    _prepare(stores, plain, written if in_words else ())
     for place, word in enumerate(plain):
         last = place == len(plain) - 1
         shortest = _SHORTEST_PREFIX if word.isascii() else 1
@@ -288,7 +277,15 @@ def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], S
     return asked, Spelling(corrected, suggested)
 
 
-def _terms(stores: Sequence[Store], word: str, related: Iterable[str], *, begun: bool) -> dict[str, float]:
+def _prepare(stores: Iterable[IndexStore], asked: Iterable[str], written: Sequence[str]) -> None:
+    """Announce the stems that a query asks for. `written` are its words if it is a question."""
+    terms = {stem(word) for word in asked} | {term for others in phrases(written) for term in others}
+    terms.update(term for word in asked if written for term in alternatives(word))
+    for store in stores:
+        store.prepare(terms)
+
+
+def _terms(stores: Sequence[IndexStore], word: str, related: Iterable[str], *, begun: bool) -> dict[str, float]:
     exact = stem(word)
     terms = dict.fromkeys((term for store in stores for term in store.begun(word)), _PREFIX) if begun else {}
     if _having(stores, exact):
@@ -301,7 +298,7 @@ def _terms(stores: Sequence[Store], word: str, related: Iterable[str], *, begun:
     return terms
 
 
-def _meant(stores: Sequence[Store], word: str) -> tuple[str, str] | None:
+def _meant(stores: Sequence[IndexStore], word: str) -> tuple[str, str] | None:
     """Return the known word nearest to an unknown word, and its stem, or None."""
     if len(word) < _SHORTEST_CORRECTED or is_stop_word(word):
         return None
@@ -333,7 +330,7 @@ def is_ordinary(word: str) -> bool:
     return is_generic(word) or stem(word) in stems or word in written
 
 
-def _compound(stores: Sequence[Store], word: str) -> tuple[str, ...]:
+def _compound(stores: Sequence[IndexStore], word: str) -> tuple[str, ...]:
     """Return the stems of the two parts of a compound word, as in German: `Umsatzziel`, `Lieferungsdatum`."""
     for place in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
         last = stem(word[place:])
@@ -349,7 +346,7 @@ def _begins_alike(word: str, other: str) -> bool:
     return word[0] == other[0] or word[:2] == other[1::-1]
 
 
-def _having(stores: Iterable[Store], term: str) -> int:
+def _having(stores: Iterable[IndexStore], term: str) -> int:
     return sum(store.having(term) for store in stores)
 
 
@@ -359,7 +356,7 @@ _TEXTS: Final = frozenset({"page", "passage"})
 """The kinds that are texts, whose lengths are not compared with those of column names."""
 
 
-def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
+def _mean_lengths(stores: Iterable[IndexStore]) -> dict[bool, float]:
     """Return the average document length of texts (True) and of others."""
     totals = {True: (0, 0.0), False: (0, 0.0)}
     for store in stores:
@@ -372,7 +369,7 @@ def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
 class Scorer:
     """Scores documents for the words in one query."""
 
-    def __init__(self, stores: Sequence[Store], asked: Sequence[AskedWord], query: str) -> None:
+    def __init__(self, stores: Sequence[IndexStore], asked: Sequence[AskedWord], query: str) -> None:
         """Prepare the scoring of jointly ranked indexes for the words and the original query."""
         self._stores = stores
         self._count = max(sum(store.count for store in stores), 1)
@@ -562,31 +559,49 @@ _BY_VECTORS: Final = 50
 
 
 def nearest(
-    store: Store, vectors: Vectors, ranking: Callable[[], Ranking], asked: Sequence[float], scope: Scope, limit: int
+    store: IndexStore,
+    model: str,
+    read_vectors: Callable[[], Vectors],
+    ranking: Callable[[], Ranking],
+    asked: Sequence[float],
+    scope: Scope,
+    limit: int,
 ) -> tuple[list[Ranked], list[ResultWarning]]:
     """Return the documents in an index that are nearest to a query's vector.
 
     If there are too many to compare all, only documents found by words are compared, with a warning.
     """
-    if vectors.numbers and len(asked) != vectors.dimensions:
-        what = f"searched by words only: the index vectors have {vectors.dimensions} dimensions, not {len(asked)}"
+    wanted = max(_BY_VECTORS, 2 * limit)
+    dimensions = store.dimensions(model)
+    if not dimensions:
+        return [], []
+    if len(asked) != dimensions:
+        what = f"searched by words only: the index vectors have {dimensions} dimensions, not {len(asked)}"
         return [], [ResultWarning("no_vectors", what, hint=Command("index"))]
+    numbers = store.nearest(model, asked, scope, wanted)
+    if numbers is not None:
+        return _unshadowed(store, numbers, scope), []
+    vectors = read_vectors()
     warnings = []
     among = vectors.within(scope)
     if vectors.too_many:
         among = vectors.places(each.row.number for each in ranking().documents if each.place[0] == 0)
         what = f"compared only the best {len(among)} word matches by meaning, because numpy is not installed"
         warnings.append(ResultWarning("vectors_bounded", what, hint=Command("install", "numpy", program="pip")))
-    wanted = max(_BY_VECTORS, 2 * limit)
     found = vectors.nearest(asked, among, wanted + len(store.removed))
     numbers = [number for number in found if number not in store.removed][:wanted]
+    return _unshadowed(store, numbers, scope), warnings
+
+
+def _unshadowed(store: IndexStore, numbers: Sequence[int], scope: Scope) -> list[Ranked]:
+    """Return documents in the given order, without the shared pages that the user's own pages replace."""
     hidden = own_pages([store], scope)
     rows = {row.number: row for row in store.bare_rows(numbers) if not is_shadowed(row, hidden)}
-    return [Ranked((0, number), rows[number], 0.0, frozenset()) for number in numbers if number in rows], warnings
+    return [Ranked((0, number), rows[number], 0.0, frozenset()) for number in numbers if number in rows]
 
 
 def fused(
-    stores: Sequence[Store], ranking: Ranking, meant: Sequence[Ranked], limit: int, user: str | None = None
+    stores: Sequence[IndexStore], ranking: Ranking, meant: Sequence[Ranked], limit: int, user: str | None = None
 ) -> Found:
     """Merge the results of words and vectors."""
     by_place = {each.place: each for each in (*meant, *ranking.documents)}

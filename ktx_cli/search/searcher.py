@@ -18,7 +18,6 @@ from ktx_cli.core import (
     Emit,
     KtxError,
     Recent,
-    Record,
     ResultWarning,
     StepProgress,
     ignore_events,
@@ -27,40 +26,35 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
+from ktx_cli.search.base import STEP, Base, Identity, Refreshed
 from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Documents, Found, Hit, Scope, files_between
 from ktx_cli.search.explanations import explaining
-from ktx_cli.search.index import Identity, NewPart, Store, add, changing, forget_words, identity, open_index, remove
-from ktx_cli.search.vectors import EMBEDDED, Vectors, embed_missing, needs_vectors, no_vectors
+from ktx_cli.search.index import Store, add, changing, forget_words, identity, open_index, remove
+from ktx_cli.search.store import IndexStore, NewPart
+from ktx_cli.search.vectors import (
+    EMBEDDED,
+    drop_other_lengths,
+    embed_missing,
+    length_of,
+    model_name,
+    needs_vectors,
+    no_vectors,
+)
 from ktx_cli.wiki import FOLDER
 
 if TYPE_CHECKING:
     from ktx_cli.llm import Embedder
+    from ktx_cli.search.location import SharedIndex
     from ktx_cli.search.ranking import Ranked, Ranking
+    from ktx_cli.search.shared_index import SharedTrees
     from ktx_cli.search.tables import FoundTable, Neighbors
-
-
-@dataclass(slots=True)
-class Base:
-    """The open index of a project. `units` maps units to (signature, digest)."""
-
-    identity: Identity
-    store: Store
-    units: Mapping[str, tuple[str, str]]
-    _vectors: Vectors | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def vectors(self) -> Vectors:
-        """Return the index's vectors, which are read on first use."""
-        with self._lock:
-            self._vectors = self._vectors or Vectors(self.store)
-            return self._vectors
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """The stores to search: the index of a project, if any, followed by stores for changed files."""
 
-    stores: tuple[Store, ...] = ()
+    stores: tuple[IndexStore, ...] = ()
     base: Base | None = None
 
     @classmethod
@@ -228,20 +222,24 @@ class SearchAnswer:
 class Searcher:
     """Searches one project repeatedly. Safe for several threads; long-running programs keep one.
 
-    `contents` is called for every check of the files, and `tree` reads them. `embedder` is called for every search with
-    vectors; if it fails, the result has a warning.
+    `path` is the file with the index, or the index in a database, whose errors are raised as `StorageError`. `contents`
+    is called for every check of the files, and `tree` reads them. `embedder` is called for every search with vectors;
+    if it fails, the result has a warning. `is_part`: the contents are only a part of what the index contains. They are
+    read from the files then, because the statistics of the index, and so scores, depend on all of it.
     """
 
-    path: Path
+    path: Path | SharedIndex
     contents: Callable[[], Contents]
     tree: Tree
     embedder: Callable[[], Embedder | None] = no_embedder
     look_seconds: float = LOOK_SECONDS
+    is_part: bool = False
     _base: Base | None = None
     _look_at: float = 0.0
     _looked: tuple[View, _Warnings] = field(default_factory=lambda: (View(), []))
     _view_of: tuple[Identity | None, Mapping[str, str]] | None = None
     _unusable: tuple[Identity, sqlite3.Error] | None = None
+    _trees: SharedTrees | None = None
     _overlays: Overlays = field(init=False)
     _vectors: Recent[list[float]] = field(default_factory=lambda: Recent(_QUERIES))
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -280,7 +278,7 @@ class Searcher:
         """Return warnings about an unused, outdated or incomplete index, without searching."""
         contents = self.contents()
         signatures = contents.signatures()
-        base, warnings = self._opened()
+        base, warnings = self._opened((contents, signatures))
         units = behind(base, signatures, contents, self.tree)
         if base is None:
             return tuple(warnings) if units else ()
@@ -291,10 +289,18 @@ class Searcher:
         unlike = None if embedder is None else no_vectors(base.store, embedder)
         return (*_staleness_warnings(base, units, signatures, warnings), *([] if unlike is None else [unlike]))
 
+    def place(self) -> str:
+        """Return the database of a shared index and what compares vectors there, or an empty string for a file."""
+        if isinstance(self.path, Path):
+            return ""
+        from ktx_cli.search.shared_index import where_compared
+
+        return where_compared(self.path)
+
     def close(self) -> None:
         """Close the index. A later search opens it again."""
         with self._lock:
-            self._base, self._look_at, self._view_of = None, 0.0, None
+            self._base, self._look_at, self._view_of, self._trees = None, 0.0, None, None
             self._looked = (View(), [])
             self._overlays = Overlays(self.contents, lambda: self._opened()[0])
 
@@ -326,7 +332,7 @@ class Searcher:
         """Return the current view with its warnings."""
         with self._lock:
             known = None if self._base is None else self._base.identity
-            if monotonic() >= self._look_at or identity(self.path) != known:
+            if monotonic() >= self._look_at or (isinstance(self.path, Path) and identity(self.path) != known):
                 started = monotonic()
                 self._looked = self._look()
                 ended = monotonic()
@@ -336,7 +342,7 @@ class Searcher:
     def _look(self) -> tuple[View, _Warnings]:
         contents = self.contents()
         signatures = contents.signatures()
-        base, warnings = self._opened()
+        base, warnings = self._opened((contents, signatures))
         units = behind(base, signatures, contents, self.tree)
         key = (None if base is None else base.identity, {unit: signatures.get(unit, "") for unit in units})
         view = self._looked[0]
@@ -344,9 +350,17 @@ class Searcher:
             view, self._view_of = View.of(base).changed(contents, self.tree, units), key
         return view, [*contents.warnings, *_staleness_warnings(base, units, signatures, warnings)]
 
-    def _opened(self) -> tuple[Base | None, _Warnings]:
-        """Return the current index, or None and a warning if it is missing, damaged or of another version."""
+    def _opened(self, looked: tuple[Contents, Mapping[str, str]] | None = None) -> tuple[Base | None, _Warnings]:
+        """Return the current index, or None and a warning if it is missing, damaged or of another version.
+
+        `looked` are the contents with their current signatures, if the caller has them.
+        """
+        if self.is_part:
+            return None, []
         with self._lock:
+            if not isinstance(self.path, Path):
+                self._base = self._opened_tree(self.path, looked)
+                return self._base, [] if self._base else [_unused("the project has no search index yet")]
             there = identity(self.path)
             if self._base is not None and self._base.identity == there:
                 return self._base, []
@@ -362,6 +376,20 @@ class Searcher:
             if self._base is None:
                 return None, [_unused("the search index was created by another version of ktx")]
             return self._base, []
+
+    def _opened_tree(self, index: SharedIndex, looked: tuple[Contents, Mapping[str, str]] | None) -> Base | None:
+        """Return the tree in a shared index that is nearest to the files."""
+        if self._trees is None:
+            from ktx_cli.search.shared_index import SharedTrees
+
+            self._trees = SharedTrees(index)
+        if looked is not None:
+            return self._trees.base(*looked, self.tree)
+        kept = self._trees.recent(self.look_seconds)
+        if kept is not None:
+            return kept
+        contents = self.contents()
+        return self._trees.base(contents, contents.signatures(), self.tree)
 
     def _found(self, view: View, warnings: _Warnings, query: str, scope: Scope, limit: int) -> SearchAnswer:
         from ktx_cli.search.ranking import found, fused
@@ -399,7 +427,8 @@ class Searcher:
             return [], [ResultWarning("no_vectors", f"searched by words only: {error.message}", hint=error.hint)]
         from ktx_cli.search.ranking import nearest
 
-        return nearest(view.stores[0], base.vectors(), ranking, asked, scope, limit)
+        model = model_name(embedder)
+        return nearest(view.stores[0], model, lambda: base.vectors(model), ranking, asked, scope, limit)
 
 
 def _staleness_warnings(
@@ -500,41 +529,26 @@ def _found_together(seen: Sequence[tuple[View, _Warnings]], query: str, scope: S
     )
 
 
-STEP = "index"
-
-
-@dataclass(slots=True)
-class Refreshed(Record):
-    """The result of an update: total, added and removed documents, reread units, and embedded texts.
-
-    `rebuilt` means that there was no index before. `error` explains missing vectors; words are up to date regardless.
-    """
-
-    documents: int = 0
-    added: int = 0
-    removed: int = 0
-    units: int = 0
-    vectors: int = 0
-    rebuilt: bool = False
-    error: KtxError | None = None
-
-    json_keys = ("documents", "added", "removed", "units", "vectors", "rebuilt")
-
-
 def refresh(
-    path: Path,
+    path: Path | SharedIndex,
     contents: Contents,
     tree: Tree,
     *,
     embedder: Callable[[], Embedder | None] = no_embedder,
     emit: Emit = ignore_events,
+    check_length: bool = False,
 ) -> Refreshed:
-    """Update the index at `path`. The caller holds the run lock.
+    """Update the index at `path`, a file or a database. The caller holds the run lock.
 
     Units whose files have the same sizes and times are skipped; if only the times differ, just the times are updated.
     Vectors of another model are deleted, and all vectors without an embedder. If the embedder fails, the result has an
-    `error`. Raises `StorageError` without changing the index.
+    `error`. `check_length`: compare the length of the model's vectors even if none is missing, by computing one more.
+    Raises `StorageError` without changing the index.
     """
+    if not isinstance(path, Path):
+        from ktx_cli.search.shared_index import refresh_shared
+
+        return refresh_shared(path, contents, tree, embedder, emit, check_length=check_length)
     with changing(path) as index:
         done = Refreshed(rebuilt=index.known is None)
         stored = None if index.known is None else Store(index.known)
@@ -546,6 +560,10 @@ def refresh(
             forget_words(index.changed, stems)
         try:
             wanted = embedder()
+            if check_length and wanted is not None:
+                stored_length = Store(index.database).dimensions(model_name(wanted))
+                if stored_length and stored_length != (length := length_of(wanted)):
+                    drop_other_lengths(index.changed, length)
             if needs_vectors(index.database, wanted):
                 index.commit()
                 done.vectors = embed_missing(index.changed, wanted, emit)

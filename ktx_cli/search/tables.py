@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ktx_cli.search.corpus import VALUE, Scope
-from ktx_cli.search.index import GENERIC_WORDS, STOP_WORDS, Row, Store, is_generic, is_stop_word, stem
 from ktx_cli.search.ranking import AskedWord, Scorer, asked_terms, own_pages
+from ktx_cli.search.stems import GENERIC_WORDS, STOP_WORDS, is_generic, is_stop_word, stem
+from ktx_cli.search.store import IndexStore, Row
 
 _CANDIDATES: Final = 300
 """Maximum number of documents of each kind."""
@@ -98,14 +99,14 @@ Neighbors = Callable[[str, str], Iterable[str]]
 
 
 def find_tables(
-    stores: Sequence[Store],
+    stores: Sequence[IndexStore],
     query: str,
     scope: Scope,
     neighbors: Neighbors,
     limit: int,
     meant: Sequence[Row] = (),
     *,
-    among: Sequence[Store] | None = None,
+    among: Sequence[IndexStore] | None = None,
 ) -> list[FoundTable]:
     """Return the sources that a question may need, best first.
 
@@ -142,7 +143,7 @@ def find_tables(
     return sorted(found.values(), key=lambda each: (-round(each.score, 6), each.connection, each.name))[:limit]
 
 
-def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
+def _asked(stores: Sequence[IndexStore], query: str) -> list[AskedWord]:
     """Return the words of a query that the search for tables uses.
 
     A word also matches words that start or end with it. Words with digits count as values, and question words do not
@@ -166,7 +167,7 @@ def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
 
 
 def _from_documents(
-    stores: Sequence[Store], asked: Sequence[AskedWord], scorer: Scorer, scope: Scope
+    stores: Sequence[IndexStore], asked: Sequence[AskedWord], scorer: Scorer, scope: Scope
 ) -> list[AskedWord]:
     """Return related words from the best documents, because people often use other words than tables do."""
     rows = _candidates(stores, asked, replace(scope, kinds=("passage", "page"), connection=None))
@@ -189,14 +190,14 @@ def _from_documents(
     return [AskedWord({term: 1.0}, min(gained[term], _MOST_WEIGHT)) for term in itertools.islice(found, _MOST_GAINED)]
 
 
-def _longer(stores: Sequence[Store], word: str) -> list[str]:
+def _longer(stores: Sequence[IndexStore], word: str) -> list[str]:
     """Return the stems of words that start or end with a word or its stem and are at least two letters longer."""
     parts = dict.fromkeys((stem(word), word))
     longer = (each for store in stores for part in parts for each in store.containing(part, _MOST_PARTS))
     return [each for each in dict.fromkeys(longer) if each != stem(word)]
 
 
-def _candidates(stores: Sequence[Store], asked: Sequence[AskedWord], scope: Scope) -> Iterable[tuple[int, Row]]:
+def _candidates(stores: Sequence[IndexStore], asked: Sequence[AskedWord], scope: Scope) -> Iterable[tuple[int, Row]]:
     terms = list(dict.fromkeys(term for word in asked for term in word.terms))
     for place, store in enumerate(stores):
         for row in store.rows(store.best(terms, scope, _CANDIDATES)):
@@ -243,7 +244,7 @@ def _worth_of_name(covered: tuple[float, float]) -> float:
 
 
 def _add_members(
-    stores: Sequence[Store],
+    stores: Sequence[IndexStore],
     asked: Sequence[AskedWord],
     scorer: Scorer,
     scope: Scope,
@@ -265,7 +266,7 @@ def _add_members(
 
 
 def _add_pages(
-    stores: Sequence[Store],
+    stores: Sequence[IndexStore],
     asked: Sequence[AskedWord],
     scorer: Scorer,
     scope: Scope,

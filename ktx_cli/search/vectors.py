@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Emit, Recent, ResultWarning, StepProgress
 from ktx_cli.search.corpus import WORTH, Scope
-from ktx_cli.search.index import Store, get_meta, set_meta, unpacked
+from ktx_cli.search.index import get_meta, set_meta
+from ktx_cli.search.store import IndexStore, unpacked
 
 if TYPE_CHECKING:
     from ktx_cli.llm import Embedder
@@ -33,6 +34,8 @@ AGAIN: Final = 20
 """Multiple of the wanted results to compare completely afterwards."""
 _SAMPLE: Final = 4_000
 _STEP: Final = "vectors"
+_PROBE: Final = "length"
+"""The text whose vector shows the length of a model's vectors."""
 
 
 def model_of(database: sqlite3.Connection) -> str | None:
@@ -58,10 +61,25 @@ def needs_vectors(database: sqlite3.Connection, embedder: Embedder | None) -> bo
     return database.execute(f"SELECT 1 {_MISSING} LIMIT 1", EMBEDDED).fetchone() is not None
 
 
+def length_of(embedder: Embedder) -> int:
+    """Return the length of the vectors that a model returns now. Raises the errors of the embedder."""
+    return len(embedder.embed([_PROBE])[0])
+
+
+def drop_other_lengths(database: sqlite3.Connection, length: int) -> bool:
+    """Delete the vectors of an index if they have another length, and return whether there were any."""
+    rows = database.execute("SELECT length(vector) / 4 FROM vectors LIMIT 1").fetchall()
+    if not rows or rows[0][0] == length:
+        return False
+    database.execute("DELETE FROM vectors")
+    return True
+
+
 def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit: Emit) -> int:
     """Compute missing vectors in batches, and return the number of embedded texts.
 
-    Raises the errors of the embedder; finished batches are kept.
+    If the model now returns vectors of another length, all are computed again. Raises the errors of the embedder;
+    finished batches are kept.
     """
     if embedder is None:
         _drop(database)
@@ -74,8 +92,11 @@ def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit:
     ).fetchall()
     for start in range(0, len(missing), embedder.batch_size):
         batch = missing[start : start + embedder.batch_size]
-        texts = [_text(name, summary, fields) for _, name, summary, fields in batch]
-        rows = zip((number for number, *_ in batch), map(packed, embedder.embed(texts)), strict=True)
+        texts = [embedded_text(name, summary, fields) for _, name, summary, fields in batch]
+        found = embedder.embed(texts)
+        if start == 0 and drop_other_lengths(database, len(found[0])):
+            return embed_missing(database, embedder, emit)
+        rows = zip((number for number, *_ in batch), map(packed, found), strict=True)
         database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
         emit(StepProgress(_STEP, start + len(batch), len(missing)))
     return len(missing)
@@ -137,10 +158,9 @@ class Matrix:
 class Vectors:
     """The vectors of an index, which are read once."""
 
-    def __init__(self, store: Store) -> None:
-        rows = store.database.ask(
-            "SELECT v.doc, v.vector, d.kind FROM vectors AS v JOIN docs AS d ON d.id = v.doc ORDER BY v.doc"
-        )
+    def __init__(self, store: IndexStore, model: str) -> None:
+        rows = store.vectors(model)
+        self.model = model
         self.numbers = [row[0] for row in rows]
         self._blobs = [row[1] for row in rows]
         self.dimensions = len(rows[0][1]) // 4 if rows else 0
@@ -204,16 +224,16 @@ def _drop(database: sqlite3.Connection) -> None:
         database.execute("DELETE FROM meta WHERE key = 'vectors'")
 
 
-def _text(name: str, summary: str, fields: bytes) -> str:
+def embedded_text(name: str, summary: str, fields: bytes) -> str:
     """Return the text for a vector: the name, then all texts in order, short ones first."""
     texts: Iterator[str] = (text for _, _, text in unpacked(fields))
     return "\n".join(dict.fromkeys((name, *texts, summary)))[:TEXT_LIMIT]
 
 
-def no_vectors(store: Store, embedder: Embedder) -> ResultWarning | None:
+def no_vectors(store: IndexStore, embedder: Embedder) -> ResultWarning | None:
     """Return the warning that an index has no vectors of a model, or None if it has."""
-    stored = model_of(store.database)
-    if stored == model_name(embedder):
+    if model_name(embedder) in store.models:
         return None
-    reason = "the index has no vectors" if stored is None else f"the index has vectors of another model ({stored})"
+    stored = ", ".join(sorted(store.models))
+    reason = f"the index has vectors of another model ({stored})" if stored else "the index has no vectors"
     return ResultWarning("no_vectors", f"searched by words only: {reason}", hint=Command("index"), problem=reason)

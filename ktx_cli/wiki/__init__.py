@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         backlinks,
         case_twins,
         graph_about,
+        is_about,
         load_graph,
         load_wiki,
         no_such_page,

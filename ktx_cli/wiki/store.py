@@ -206,6 +206,19 @@ class Graph:
         return self._to_layer.setdefault(reference.connection, set())
 
 
+def is_about(page: Page, connections: Collection[str]) -> bool:
+    """Return whether a page exists for a reader for whom only these connections exist.
+
+    A page that ktx keeps for one connection, or whose references to the semantic layer all name connections, exists
+    only with one of them. Any other page is for everybody.
+    """
+    own = page.fields.get("connection")
+    if page.is_catalog and isinstance(own, str):
+        return own in connections
+    named = {each.connection for each in references(page) if each.kind is not Kind.PAGE}
+    return not named or None in named or not named.isdisjoint(connections)
+
+
 def backlinks(tree: Tree, page: Page) -> list[Page]:
     """Return the pages of a tree that refer to a page, by path."""
     return graph_about(tree, (page.key,)).backlinks(page.key, page.scope)

@@ -15,6 +15,13 @@ ORDERS = "semantic-layer/shop/orders.yaml"
 MEASURE = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount)}\n  - {name: paid, expr: count(status)}\n"
 SPLIT = "name: by_day\nsql: SELECT ordered_at, sum(amount) AS amount FROM orders GROUP BY ordered_at\n"
 SPLIT += "grain: [ordered_at]\ncolumns:\n  - {name: ordered_at, type: time}\n  - {name: amount, type: number}\n"
+MASK = """\
+name: customers
+column_overrides:
+  - {name: email, mask: {unless: {role: [support]}, value: "***"}}
+measures:
+  - {name: customers, expr: count(*)}
+"""
 SECRET = """\
 name: customers
 policies:
@@ -256,6 +263,26 @@ def test_rollback_brings_a_deleted_file_back(shop: Callable[..., Any]) -> None:
 def test_who_sees_what_is_not_for_agents_to_change(source: str, yaml: str, told: str, shop: Callable[..., Any]) -> None:
     made = shop(files={"semantic-layer/shop/customers.yaml": SECRET})
     made.ok("entity_details", targets=["customers"])
+    assert told in made.refused("sl_write_source", source=source, yaml=yaml)
+
+
+@pytest.mark.table(
+    ("source", "yaml", "told"),
+    [
+        ("customers", MASK.replace("[support]", "[support, guest]"), "`customers.email` has a mask"),
+        ("customers", MASK.replace('value: "***"', "value: x"), "`customers.email` has a mask"),
+        ("customers", "name: customers\nmeasures: [{name: n, expr: count(*)}]\n", "`customers.email` has a mask"),
+        (
+            "people",
+            "name: people\nsql: SELECT id FROM customers\ngrain: [id]\ncolumns: [{name: id, type: number}]\n",
+            "define it as an overlay of `customers`",
+        ),
+    ],
+)
+def test_masks_are_not_for_agents_to_change(source: str, yaml: str, told: str, shop: Callable[..., Any]) -> None:
+    made = shop(files={"semantic-layer/shop/customers.yaml": MASK})
+    shown = made.ok("entity_details", targets=["customers"])
+    assert "mask: email" in shown and "support" not in shown
     assert told in made.refused("sl_write_source", source=source, yaml=yaml)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from ktx_cli.search.corpus import KINDS, PHRASE, Document, Field
 from ktx_cli.search.forms import forms, worth_of_kinds
-from ktx_cli.search.index import folded
 from ktx_cli.search.ranking import Index
+from ktx_cli.search.stems import folded
 
 
 @pytest.mark.table(

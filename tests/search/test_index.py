@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ktx_cli.search.index import asked_words, folded, plain_words, stem, words
+from ktx_cli.search.stems import asked_words, folded, plain_words, stem, words
 
 
 @pytest.mark.table(

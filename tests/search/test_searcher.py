@@ -73,8 +73,9 @@ class Project:
         parts: list[Part] = [Pages(self.root), layer, Values(layer, self.stamp, lambda: self.values)]
         return Contents([*parts, Passages("docs", {"handbook.md": self.stamp}, lambda _: self.passages)])
 
-    def refresh(self) -> Refreshed:
-        return refresh(self.path, self.contents(), WorkingTree(self.root), embedder=lambda: self.embedder)
+    def refresh(self, *, check_length: bool = False) -> Refreshed:
+        tree = WorkingTree(self.root)
+        return refresh(self.path, self.contents(), tree, embedder=lambda: self.embedder, check_length=check_length)
 
     def searcher(self) -> Searcher:
         return Searcher(self.path, self.contents, WorkingTree(self.root), lambda: self.embedder, look_seconds=0)
@@ -361,6 +362,13 @@ class Stub:
         return [[float(sum(text.lower().count(word) for word in group)) for group in groups] for text in texts]
 
 
+class Longer(Stub):
+    """The same model, whose vectors now have another length."""
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[*vector, 0.5] for vector in super().embed(texts)]
+
+
 @pytest.fixture
 def meaning(tmp_path: Path) -> Iterator[tuple[Project, Stub]]:
     stub = Stub()
@@ -393,6 +401,22 @@ def test_vectors_find_the_tables_of_a_question_that_shares_no_word_with_them(mea
     assert names() == (["orders"], [])
     stub.fails = True
     assert names() == ([], ["no_vectors"])
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_model_with_vectors_of_another_length_embeds_all_again(
+    meaning: tuple[Project, Stub], *, changed: bool
+) -> None:
+    project, _ = meaning
+    known = project.refresh().vectors
+    project.embedder = Longer()
+    assert project.codes("departing") == ["no_vectors"]
+    assert project.refresh().vectors == 0, "a run without changes asks the model for nothing"
+    if changed:
+        project.write("wiki/global/new.md", "# New\n\nA parcel.\n")
+    assert project.refresh(check_length=not changed).vectors == known + changed
+    assert project.codes("departing") == [] and ("page", "churn") in project.ids("departing")
+    assert project.refresh(check_length=True).vectors == 0
 
 
 def test_values_of_rows_are_given_to_no_model(meaning: tuple[Project, Stub]) -> None:

@@ -7,8 +7,8 @@ from importlib.resources import files
 import pytest
 
 from ktx_cli.search.corpus import Document
-from ktx_cli.search.index import stem
 from ktx_cli.search.ranking import Index, alternatives, phrases
+from ktx_cli.search.stems import stem
 from tests.search.test_ranking import document, value
 
 TEXT = files("ktx_cli.search").joinpath("thesaurus.txt").read_text("utf-8")
