@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -36,13 +36,13 @@ from ktx_cli.engine.documents.triage import AT_ONCE, QuestionRunner, load_docume
 from ktx_cli.engine.gates import Gates, MetricGate
 from ktx_cli.engine.integration import AfterUnits, Consolidation, Integration, Integrator, Repairer
 from ktx_cli.engine.models import ENDING_NOTICE, Models
-from ktx_cli.engine.plan import RunPlan
+from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.engine.provenance import earlier_texts, with_shared_files
 from ktx_cli.engine.reconciliation import raw_files, reconcile
 from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask, Cancellation, ValueSamples
 from ktx_cli.engine.work import Conclusions, SourceWork, TaskStore, UnitOutcome, UnitStatus, evicted, store_key, wrote
 from ktx_cli.llm import LlmRuntime, LoopResult, ToolInvocation, create_embedder
-from ktx_cli.project import StateEnrichmentStore, Workspace
+from ktx_cli.project import StateDatabase, StateEnrichmentStore, Workspace
 from ktx_cli.prompts import load_skills
 from ktx_cli.sources import RawStore
 
@@ -188,7 +188,7 @@ class AgentWork:
     is_patient: bool = True
     """Whether tasks in progress may finish after the first interrupt."""
 
-    def context(self, database: sqlite3.Connection, find: Find, library: Library | None = None) -> AgentContext:
+    def context(self, database: StateDatabase, find: Find, library: Library | None = None) -> AgentContext:
         """Return what the tasks share; `database`: where column values are read."""
         from ktx_cli.semantic import ChangeChecks
 
@@ -227,7 +227,7 @@ class AgentResult:
     """The questions that document passages answer."""
 
 
-def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) -> AgentResult:
+def run_agents(work: AgentWork, models: Models, database: StateDatabase) -> AgentResult:
     """Let agents process the units of all sources, and integrate the results."""
     documents, cancellation = Documents.of(work.works, database), Cancellation()
     models.cancels(cancellation)
@@ -235,7 +235,7 @@ def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) ->
         context = work.context(
             database, finder(searcher, work.plan.config, ValueSamples(database, codes=True)), documents.library
         )
-        phase = _Phase(work, context, documents, database, cancellation)
+        phase = _Phase(work, context, documents, database, cancellation, models.spending)
         integration = models.ask_patiently(phase.run, phase.interrupt) if work.is_patient else models.ask(phase.run)
     return AgentResult(integration, documents, cancellation.requested, cancellation.error, phase.failed, phase.asked)
 
@@ -247,8 +247,9 @@ class _Phase:
     work: AgentWork
     context: AgentContext
     documents: Documents
-    database: sqlite3.Connection
+    database: StateDatabase
     cancellation: Cancellation
+    spending: Spending
     failed: KtxError | None = None
     digests: Digests = field(default_factory=Digests)
     asked: DocumentsAsked = field(default_factory=DocumentsAsked)
@@ -314,8 +315,7 @@ class _Phase:
         for source in works:
             if source.units and source.error is None:
                 work.plan.emit(UnitsPlanned(source.connection, source.kind, len(source.units)))
-        at_once = work.plan.config.ingest.work_units.max_concurrency
-        left = await run_units(works, self._unit, at_once=at_once, cancellation=self.cancellation)
+        left = await self._run_units(works)
         outcomes = [*self.digests.outcomes.values(), *left]
         if work.is_ingest:
             done = sum(outcome.status is UnitStatus.DONE for outcome in outcomes)
@@ -323,8 +323,29 @@ class _Phase:
             work.plan.emit(StepFinished("units", summary, monotonic() - started))
         return outcomes
 
+    async def _run_units(self, works: Sequence[SourceWork]) -> list[UnitOutcome]:
+        """Run the units in this process, or on workers."""
+        work = self.work
+        at_once = work.plan.config.ingest.work_units.max_concurrency
+        has_units = any(source.units for source in works if source.error is None)
+        if not (work.is_ingest and has_units and work.plan.is_distributed):
+            return await run_units(works, self._unit, at_once=at_once, cancellation=self.cancellation)
+        from ktx_cli.engine.coordinator import coordinating
+
+        make = functools.partial(work.task, self.context)
+        async with coordinating(work.plan, self.context, self.runner, make, works, self.spending) as run:
+
+            async def run_one(source: SourceWork, unit: WorkUnit) -> UnitOutcome:
+                return self._judged(unit, await run(source, unit))
+
+            count = sum(len(source.units) for source in works)
+            return await run_units(works, run_one, at_once=max(1, count), cancellation=self.cancellation)
+
     async def _unit(self, source: SourceWork, unit: WorkUnit) -> UnitOutcome:
-        outcome = await self.runner.run(self.work.task(self.context, source, unit))
+        return self._judged(unit, await self.runner.run(self.work.task(self.context, source, unit)))
+
+    def _judged(self, unit: WorkUnit, outcome: UnitOutcome) -> UnitOutcome:
+        """End the run after a failed unit, if the settings say so."""
         aborts = self.work.is_ingest and self.work.plan.config.ingest.work_units.failure_mode == "abort"
         if outcome.status is UnitStatus.FAILED and aborts:
             self.cancellation.record(KtxError(f"the work unit `{unit.key}` failed: {outcome.reason}"), always=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,15 +30,15 @@ from ktx_cli.project import (
     Destination,
     HeldReason,
     Repository,
+    StateDatabase,
     WorkingTree,
     Workspace,
     hold_run_lock,
     prepare_private_folder,
     transaction,
     translated,
-    write_atomic,
 )
-from ktx_cli.runs import finish_run, start_run
+from ktx_cli.runs import finish_run, save_report, start_run
 from ktx_cli.scan import Failures, ScanOutcome, Stage, StageFailure, folders, record_scan
 from ktx_cli.semantic import has_store, store_layer
 
@@ -111,7 +110,7 @@ class LockedRun:
     plan: RunPlan
     repository: Repository
     lock: RunLock
-    database: sqlite3.Connection
+    database: StateDatabase
     """The state database."""
     base: ProjectBase
     """The commit that the run started from."""
@@ -311,7 +310,7 @@ def under_lock(
 
 
 def _begin(
-    plan: RunPlan, report: IngestReport, repository: Repository | None, lock: RunLock, database: sqlite3.Connection
+    plan: RunPlan, report: IngestReport, repository: Repository | None, lock: RunLock, database: StateDatabase
 ) -> LockedRun:
     if repository is None:
         repository = Repository.create(plan.layout.root)
@@ -330,7 +329,7 @@ def _begin(
     return LockedRun(plan, repository, lock, database, base, is_elsewhere)
 
 
-def _finish(plan: RunPlan, report: IngestReport, preflight: Preflight | None, database: sqlite3.Connection) -> None:
+def _finish(plan: RunPlan, report: IngestReport, preflight: Preflight | None, database: StateDatabase) -> None:
     if preflight is not None:
         preflight.store(report)
     with translated(plan.layout.state):
@@ -339,9 +338,8 @@ def _finish(plan: RunPlan, report: IngestReport, preflight: Preflight | None, da
 
 def write_report(plan: RunPlan, report: IngestReport) -> None:
     """Write the report of a run; a failure is a warning, because the run itself is already over."""
-    text = json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n"
     try:
-        write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
+        save_report(plan.layout, plan.run_id, report.to_json())
     except StorageError as error:
         message = f"could not write the run report: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ktx_cli import llm
 from ktx_cli.core import KtxError
 from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending
-from ktx_cli.project import translated
+from ktx_cli.project import StateDatabase, translated
 from ktx_cli.sources import sources_of
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ class Models:
     `stopped`: the error after which this run makes no more calls. `preflight`: checks whether the models respond.
     """
 
-    def __init__(self, preflight: Preflight, database: sqlite3.Connection) -> None:
-        self.stopped: KtxError | None = None
+    def __init__(self, preflight: Preflight, database: StateDatabase) -> None:
+        self.stopped = preflight.spending.exceeded  # the probe itself may have used up the budget
         self.preflight = preflight
         self._plan, self._spending = preflight.plan, preflight.spending
         self._database = database
@@ -72,6 +71,11 @@ class Models:
         self._thread.join()
         if self._failure is not None and error is None:
             raise self._failure
+
+    @property
+    def spending(self) -> Spending:
+        """What the models have spent in this run."""
+        return self._spending
 
     def cancels(self, cancellation: Cancellation) -> None:
         """Let whatever ends the calls of this run also end the tasks of a cancellation."""

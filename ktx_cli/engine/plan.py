@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, ConfigError, Emit, KtxError, ResultWarning, RunStopped, UsageSoFar
 from ktx_cli.llm import Usage, UsageFact, UsageRow
-from ktx_cli.project import CURRENT_BRANCH, Destination, KtxConfig, Layout
+from ktx_cli.project import CURRENT_BRANCH, SHARED_STORAGE, Destination, KtxConfig, Layout, shared_state_of
 from ktx_cli.scan import Depth, ScanPrompts
 from ktx_cli.sources import has_source
 from ktx_cli.warehouses import dialect_of
@@ -61,6 +61,8 @@ class RunPlan:
     destination: Destination = CURRENT_BRANCH
     """Where the changes go."""
     begun: Begun | None = None
+    tables: tuple[str, ...] = ()
+    """The names of tables whose rows are read again, changed or not."""
 
     @property
     def again(self) -> Command:
@@ -86,6 +88,35 @@ class RunPlan:
     def asks_model(self) -> bool:
         """Whether agents work in this run: a backend is configured, and the caller did not disable them."""
         return not self.no_llm and self.config.llm.provider.backend != "none"
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether work units go to workers."""
+        return self.config.ingest.executor in SHARED_STORAGE
+
+    @property
+    def needs_queue(self) -> bool:
+        """Whether the run may have work units for workers."""
+        return self.is_distributed and self.asks_model and self.reads_sources
+
+    def prepare_queue(self) -> None:
+        """Create the queue before any work is paid for; raises `StorageError` if it cannot be created."""
+        shared = shared_state_of(self.layout) if self.needs_queue else None
+        if shared is not None:
+            from ktx_cli.engine.queue import prepare_queue
+
+            prepare_queue(shared)
+
+    def require_queue(self) -> None:
+        """Raise `ConfigError` if work units should go to workers, but cannot."""
+        if not self.needs_queue:
+            return
+        from ktx_cli.engine.queue import queue_version
+
+        if shared_state_of(self.layout) is None:
+            hint = "set storage.state: postgres and storage.postgres, or ingest.executor: local"
+            raise ConfigError("`ingest.executor: postgres` needs the shared state", hint=hint)
+        queue_version()
 
     @property
     def reads_sources(self) -> bool:
@@ -150,7 +181,10 @@ class Spending:
         row = UsageRow.of(fact, fact.role)
         self.roles[fact.role] = self.roles[fact.role] + row if fact.role in self.roles else row
         self.unpriced += fact.cost.usd is None
-        reason = self._over() or self._unpriced(fact)
+        self._end(self._over() or self._unpriced(fact))
+
+    def _end(self, reason: str | None) -> None:
+        """End the model work of the run, once, if there is a reason to."""
         if reason is not None and self.exceeded is None:
             self.exceeded = KtxError(
                 f"the budget for this run is used up: {reason}",
@@ -160,6 +194,18 @@ class Spending:
             )
             for listener in self.listeners:
                 listener(self.exceeded)
+
+    def take(self, rows: Iterable[UsageRow]) -> None:
+        """Count what other processes have spent for the run too: `rows` are the sums of all processes by role."""
+        for row in rows:
+            own = self.roles.get(row.keys[0])
+            if own is None or own.usage.total < row.usage.total:
+                self.roles[row.keys[0]] = row
+        found = list(self.roles.values())
+        self.usage = sum((row.usage for row in found), Usage())
+        self.tokens, self.unpriced = self.usage.total, sum(row.unpriced for row in found)
+        self.usd = sum(row.cost.usd or 0.0 for row in found)
+        self._end(self._over() or self._unpriced_total())
 
     def so_far(self) -> UsageSoFar:
         """Return the models' usage so far."""
@@ -177,6 +223,11 @@ class Spending:
         if self.most_usd is None or fact.cost.usd is not None:
             return None
         return f"the model `{fact.model}` has no known price, so --max-usd cannot be enforced; use --max-tokens"
+
+    def _unpriced_total(self) -> str | None:
+        if self.most_usd is None or not self.unpriced:
+            return None
+        return "a model of a worker has no known price, so --max-usd cannot be enforced; use --max-tokens"
 
     def _over(self) -> str | None:
         if self.most_tokens is not None and self.tokens >= self.most_tokens:

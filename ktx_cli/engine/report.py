@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.forecast import RunEstimate
     from ktx_cli.engine.work import Reconciliation, SourceWork
     from ktx_cli.project import Tree
-    from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedRelationship, ScanOutcome, StageFailure
+    from ktx_cli.scan import DescriptionReport, GoneJoin, ProfileCounts, ReviewedRelationship, ScanOutcome, StageFailure
     from ktx_cli.semantic import OpenDecision
     from ktx_cli.wiki import Contradiction
 
@@ -52,7 +52,8 @@ class ConnectionReport(Record):
     `tables` includes views, `views` counts them. `problems` are single objects that could not be read. `declared`:
     foreign keys between the tables. `relationships`: status -> number of inferred relationships, None if no rows were
     read. `joins`: the relationships that are joins, highest score first; `gone`: those that were joins before.
-    `descriptions`: their outcome; None if none were to be written. `failures`: stages of the scan that failed.
+    `descriptions`: their outcome; None if none were to be written. `profile`: how many tables were profiled; None if no
+    rows were read. `failures`: stages of the scan that failed.
     """
 
     connection: str
@@ -69,6 +70,7 @@ class ConnectionReport(Record):
     joins: tuple[ReviewedRelationship, ...] = ()
     gone: tuple[GoneJoin, ...] = ()
     descriptions: DescriptionReport | None = None
+    profile: ProfileCounts | None = None
     failures: tuple[StageFailure, ...] = ()
     seconds: float = 0.0
     error: KtxError | None = None
@@ -100,6 +102,7 @@ class ConnectionReport(Record):
             joins=_joins_in_effect(reviewed),
             gone=outcome.plan.gone,
             descriptions=outcome.descriptions,
+            profile=outcome.counts,
             failures=outcome.failures,
             seconds=seconds,
         )
@@ -127,7 +130,8 @@ class ConnectionReport(Record):
         bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
         texts = f"; {self.descriptions.summary}" if self.descriptions is not None else ""
         gone = f"; {plural(len(self.gone), 'join')} removed" if self.gone else ""
-        return f"{counts}{self._found()}; {changed}{gone}{texts}{bad}"
+        rows = "" if self.profile is None or not self.profile.text else f"; {self.profile.text}"
+        return f"{counts}{self._found()}; {changed}{rows}{gone}{texts}{bad}"
 
     @property
     def to_review(self) -> int:
@@ -149,7 +153,8 @@ class ConnectionReport(Record):
 
     json_keys = (
         "connection", "driver", "status", "result", "tables", "views", "columns", "changes", "files", "problems",
-        "relationships", "declared_foreign_keys=declared", "joins=_joins", "gone", "failures", "descriptions",
+        "relationships", "declared_foreign_keys=declared", "joins=_joins", "gone", "profile", "failures",
+        "descriptions",
         "seconds=_seconds", "error",
     )  # fmt: skip
 

@@ -14,7 +14,6 @@ import hashlib
 import json
 import logging
 import queue
-import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -53,6 +52,7 @@ from ktx_cli.project import (
     KtxConfig,
     Layout,
     Repository,
+    StateDatabase,
     Tree,
     Workspace,
     transaction,
@@ -60,6 +60,7 @@ from ktx_cli.project import (
 from ktx_cli.protection import has_protected
 from ktx_cli.scan import DECISIONS, DECLARATIONS, read_points
 from ktx_cli.semantic import Model
+from ktx_cli.telemetry import in_this_operation
 from ktx_cli.wiki import Contradiction, hidden_characters, with_contradictions
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def _side_by_side(
                     ended.put(number)
 
     threads = [
-        threading.Thread(target=run, name=f"ktx-fetch-{number}", daemon=True)
+        threading.Thread(target=in_this_operation(run), name=f"ktx-fetch-{number}", daemon=True)
         for number in range(min(AT_ONCE, len(readable)))
     ]
     for thread in threads:
@@ -576,7 +577,7 @@ def keep_contradictions(
     return None
 
 
-def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], workspace: Workspace) -> None:
+def save_fetches(database: StateDatabase, works: Iterable[SourceWork], workspace: Workspace) -> None:
     """Store where the next fetches may continue; called only after the run is committed."""
     with transaction(database):
         for work in works:
@@ -584,4 +585,9 @@ def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], work
                 files = {path: file.sha256 for path, file in work.snapshot.files.items()}
                 values = (*work.key, isoformat(now()), work.snapshot.cursor, json.dumps(files))
                 projected = _landed_digest(digest(work, workspace), work, workspace)
-                database.execute("INSERT OR REPLACE INTO fetches VALUES (?, ?, ?, ?, ?, ?)", (*values, projected))
+                delivery = sources.delivery_digest(workspace.read(work.delivery_path))
+                database.execute(
+                    "INSERT OR REPLACE INTO fetches (connection, kind, finished, cursor, files, projected, delivery)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (*values, projected, delivery),
+                )

@@ -10,21 +10,29 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ktx_cli.agent_tools import Find, Layers, Library, TaskPrompt, ToolSession
-from ktx_cli.core import Emit, Event, KtxError, WorkUnitFinished, WorkUnitStarted, WorkUnitStep, ignore_events
+from ktx_cli.core import Emit, Event, KtxError, Notice, WorkUnitFinished, WorkUnitStarted, WorkUnitStep, ignore_events
 from ktx_cli.documents import WorkUnit
 from ktx_cli.engine.gates import Gates
 from ktx_cli.engine.plan import RunPlan
-from ktx_cli.engine.work import SavedState, TaskJournal, TaskStore, UnitOutcome, UnitStatus, changes_of
+from ktx_cli.engine.work import (
+    DamagedOutcomeError,
+    SavedState,
+    TaskJournal,
+    TaskStore,
+    UnitOutcome,
+    UnitStatus,
+    changes_of,
+)
 from ktx_cli.llm import Abort, LlmRuntime, LoopResult, RuntimeTool, Step, model_for
-from ktx_cli.project import Workspace
+from ktx_cli.project import StateDatabase, Workspace
 from ktx_cli.prompts import Prompt, Skill
 from ktx_cli.semantic import ColumnValues, ConnectionGuard, Source, calendar_of, load_lists
+from ktx_cli.telemetry import operation
 from ktx_cli.warehouses import QueryResult, TableRef, runs_pipelines
 
 FORMAT: Final = "1"
@@ -40,7 +48,7 @@ MOST_CODES: Final = 20
 class ValueSamples:
     """The value lists from the last scans, read when a connection's lists are first requested."""
 
-    def __init__(self, database: sqlite3.Connection, *, codes: bool = False) -> None:
+    def __init__(self, database: StateDatabase, *, codes: bool = False) -> None:
         """`codes`: return whole code lists, and omit longer or possibly incomplete lists."""
         self._database = database
         self._codes = codes
@@ -255,15 +263,21 @@ class AgentRunner:
 
     async def run(self, task: AgentTask) -> UnitOutcome:
         """Return the outcome of a task: replayed from an earlier run, resumed after an interruption, or run now."""
-        replayed = self._replayed(task)
+        stored = self.store.outcome(task.key) if self.store is not None and task.is_unit else None
+        replayed = self.replayed(task, stored)
         if replayed is not None:
             return replayed
-        if task.is_unit:
-            self.emit(WorkUnitStarted(task.connection, task.unit.key, task.unit.label, len(task.unit.files)))
-        outcome = replace(await self._loop(task), kept_as=task.key)
-        if task.is_unit:
-            self._keep(task, outcome)
-            self.emit(WorkUnitFinished(task.connection, task.unit.key, outcome.status.value, outcome.reason))
+        if not task.is_unit:
+            return replace(await self._loop(task), kept_as=task.key)
+        self.emit(WorkUnitStarted(task.connection, task.unit.key, task.unit.label, len(task.unit.files)))
+        attributes = {"ktx.connection": task.connection}
+        with operation("work_unit", metric="ktx.work_unit.duration", attributes=attributes) as current:
+            outcome = replace(await self._loop(task), kept_as=task.key)
+            current.set("ktx.work_unit.status", outcome.status.value)
+            if outcome.error is not None:
+                current.fail(outcome.error)
+        self._keep(task, outcome)
+        self.emit(WorkUnitFinished(task.connection, task.unit.key, outcome.status.value, outcome.reason))
         return outcome
 
     async def _loop(self, task: AgentTask) -> UnitOutcome:
@@ -306,11 +320,17 @@ class AgentRunner:
             return None
         return TaskJournal(self.store, task.key, state)
 
-    def _replayed(self, task: AgentTask) -> UnitOutcome | None:
-        kept = self.store.outcome(task.key) if self.store is not None and task.is_unit else None
-        if kept is None:
+    def replayed(self, task: AgentTask, stored: Mapping[str, Any] | None) -> UnitOutcome | None:
+        """Return the outcome of a unit that an earlier run finished, or None. `stored`: what is stored for it."""
+        if stored is None:
             return None
-        outcome = UnitOutcome.of_kept(task.connection, task.kind, task.unit, kept, task.key)
+        try:
+            outcome = UnitOutcome.of_kept(task.connection, task.kind, task.unit, stored, task.key)
+        except DamagedOutcomeError as error:
+            assert self.store is not None
+            self.store.forget(task.key)
+            self.emit(Notice(f"{error.message}; the unit is processed again"))
+            return None
         if not task.is_replayable(outcome):
             return None
         self.emit(WorkUnitFinished(task.connection, task.unit.key, outcome.status.value, "", replayed=True))

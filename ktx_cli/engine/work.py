@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from ktx_cli import sources
-from ktx_cli.agent_tools import Action
-from ktx_cli.core import KtxError, Record, isoformat, now, plural
+from ktx_cli.agent_tools import Action, foreign_files
+from ktx_cli.core import Command, KtxError, Record, StorageError, isoformat, now, plural
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.llm import Cost, StoredStep, Usage, taken_by
-from ktx_cli.project import CONTRADICTIONS_NAME, Conflict, Tree, Workspace, transaction, translated
+from ktx_cli.project import CONTRADICTIONS_NAME, Conflict, StateDatabase, Tree, Workspace, transaction, translated
 from ktx_cli.semantic import Fidelity
 from ktx_cli.wiki import GLOBAL, Contradiction, page_path
 
@@ -271,6 +270,13 @@ class FileChange:
     content: bytes | None
 
 
+class DamagedOutcomeError(StorageError):
+    """The stored outcome of a unit is not one that ktx has stored; shared states can be written by others."""
+
+    def __init__(self, unit: WorkUnit, why: str) -> None:
+        super().__init__(f"the stored outcome of `{unit.key}` is damaged: {why}", hint=Command("ingest"))
+
+
 @dataclass(frozen=True, slots=True)
 class UnitOutcome(Record):
     """The outcome of a unit of agent work."""
@@ -352,18 +358,25 @@ class UnitOutcome(Record):
 
     @classmethod
     def of_kept(cls, connection: str, kind: str, unit: WorkUnit, kept: Mapping[str, Any], key: str) -> Self:
-        """Return the outcome that an earlier run stored under a key."""
-        return cls(
-            connection,
-            kind,
-            unit,
-            UnitStatus.DONE,
-            changes={path: FileChange(*map(_unpacked, both)) for path, both in kept["changes"].items()},
-            **{name: kept[name] for name in ("session", "steps", "tool_calls", "budget_used")},
-            replayed=True,
-            kept_as=key,
-            details={name: value for name, value in kept.items() if name not in _KEPT},
-        )
+        """Return the outcome that an earlier run or a worker stored under a key; raises `DamagedOutcomeError`."""
+        try:
+            outcome = cls(
+                connection,
+                kind,
+                unit,
+                UnitStatus.DONE,
+                changes={path: FileChange(*map(_unpacked, both)) for path, both in kept["changes"].items()},
+                **{name: kept[name] for name in ("session", "steps", "tool_calls", "budget_used")},
+                replayed=True,
+                kept_as=key,
+                details={name: value for name, value in kept.items() if name not in _KEPT},
+            )
+            outcome.produced(), evidence_of(outcome), outcome.contradictions  # what its records are used for
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DamagedOutcomeError(unit, "it is incomplete") from error
+        if foreign := foreign_files(outcome.changes):
+            raise DamagedOutcomeError(unit, f"it changes {foreign[0]!r}, which a unit cannot write")
+        return outcome
 
     json_keys = (
         "unit=unit.key", "label=unit.label", "status", "reason", "files=unit.files", "steps", "tool_calls",
@@ -435,7 +448,7 @@ def _packed(content: bytes | None) -> str | None:
 
 
 def _unpacked(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
+    return None if text is None else base64.b64decode(text, validate=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +485,10 @@ RECONCILE: Final = "reconcile"
 """The kind under which the steps of a reconciliation are stored."""
 
 
+AT_ONCE: Final = 500
+"""How many outcomes one statement reads at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskStore:
     """Stored outcomes and steps of tasks, by the input of the tasks.
@@ -479,18 +496,28 @@ class TaskStore:
     Every method raises `StorageError` if the state database fails.
     """
 
-    database: sqlite3.Connection
+    database: StateDatabase
     state: Path
 
     def outcome(self, key: str) -> Mapping[str, Any] | None:
         """Return the stored outcome of a finished task, or None if there is none."""
-        with translated(self.state):
-            row = self.database.execute("SELECT outcome FROM unit_outcomes WHERE key = ?", (key,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        return self.outcomes((key,)).get(key)
+
+    def outcomes(self, keys: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return key -> the stored outcome, for the tasks that are finished."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for start in range(0, len(keys), AT_ONCE):
+            some = keys[start : start + AT_ONCE]
+            query = f"SELECT key, outcome FROM unit_outcomes WHERE key IN ({', '.join('?' * len(some))})"
+            with translated(self.state):
+                rows = self.database.execute(query, some).fetchall()
+            found |= {key: _document(text) for key, text in rows}
+        return found
 
     def keep(self, key: str, connection: str, kind: str, unit: str, outcome: Mapping[str, Any]) -> None:
         """Store a finished unit in place of its steps."""
         with translated(self.state), transaction(self.database):
+            self.check()
             self.database.execute(
                 "INSERT OR REPLACE INTO unit_outcomes VALUES (?, ?, ?, ?, ?, ?)",
                 (key, connection, kind, unit, json.dumps(outcome, sort_keys=True), isoformat(now())),
@@ -512,18 +539,22 @@ class TaskStore:
             rows = self.database.execute("SELECT step FROM unit_steps WHERE key = ?", (key,)).fetchall()
         return taken_by(json.loads(step) for (step,) in rows)
 
-    def append(self, key: str, loop: str, step: StoredStep, session: Mapping[str, Any]) -> None:
-        """Store one more step, with the tool records so far."""
+    def append(self, key: str, loop: str, number: int, step: StoredStep, session: Mapping[str, Any]) -> None:
+        """Store the step with this number, with the tool records so far."""
         with translated(self.state):
             self.database.execute(
-                "INSERT INTO unit_steps SELECT ?, ?, 1 + coalesce(max(number), 0), ?, ? FROM unit_steps WHERE key = ?",
-                (key, loop, json.dumps(step), json.dumps(session), key),
+                "INSERT OR REPLACE INTO unit_steps VALUES (?, ?, ?, ?, ?)",
+                (key, loop, number, json.dumps(step), json.dumps(session)),
             )
 
     def drop_steps(self, key: str) -> None:
         """Delete the steps of a unit that starts again."""
-        with translated(self.state):
+        with translated(self.state), transaction(self.database):
+            self.check()
             self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
+
+    def check(self) -> None:
+        """Raise `BusyError` if this process may no longer store anything; called in a transaction."""
 
     def forget(self, key: str) -> None:
         """Delete what is stored for one unit."""
@@ -543,6 +574,15 @@ class TaskStore:
                 self.database.executemany(f"DELETE FROM {table} WHERE key = ?", gone)
 
 
+def _document(text: str) -> Mapping[str, Any]:
+    """Return a stored outcome; an empty one if it is damaged, as `UnitOutcome.of_kept` finds."""
+    try:
+        found: Mapping[str, Any] = json.loads(text)
+    except ValueError:
+        return {}
+    return found
+
+
 def store_key(connection: str, kind: str, parts: Any) -> str:
     """Return the key under which a unit of a source is stored; the same `parts` (as JSON) are the same work."""
     return _key_prefix(connection, kind) + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -552,7 +592,7 @@ def _key_prefix(connection: str, kind: str) -> str:
     return f"{connection}/{kind}/"
 
 
-def forget_units(database: sqlite3.Connection, state: Path, works: Iterable[SourceWork], held: Collection[str]) -> None:
+def forget_units(database: StateDatabase, state: Path, works: Iterable[SourceWork], held: Collection[str]) -> None:
     """Delete what is stored for the units whose work is now committed.
 
     Kept are interrupted units, and those with a held file: their work is not in the commit.
@@ -566,7 +606,7 @@ def forget_units(database: sqlite3.Connection, state: Path, works: Iterable[Sour
 
 
 def remember_questions(
-    database: sqlite3.Connection,
+    database: StateDatabase,
     works: Iterable[SourceWork],
     documents: Mapping[sources.SourceKey, Sequence[sources.DocumentQuestions]],
 ) -> None:
@@ -578,9 +618,7 @@ def remember_questions(
                 sources.forget_questions(database, work.connection, work.snapshot.files.keys())
 
 
-def forget_own_units(
-    database: sqlite3.Connection, state: Path, works: Iterable[SourceWork], held: Collection[str]
-) -> None:
+def forget_own_units(database: StateDatabase, state: Path, works: Iterable[SourceWork], held: Collection[str]) -> None:
     """Delete what is stored for the units of this run alone; other units of the same source are interrupted work."""
     store = TaskStore(database, state)
     for outcome in (each for work in works for each in work.outcomes):
@@ -609,17 +647,24 @@ class TaskJournal:
 
     def __init__(self, store: TaskStore, key: str, state: SavedState) -> None:
         self._store, self._key, self._state = store, key, state
+        self._stored = 0
 
     def load(self, key: str) -> Sequence[StoredStep]:
         """See `LoopJournal`."""
         kept = self._store.steps(self._key, key)
-        if kept:
-            self._state.restore(kept[-1][1])
+        self._stored = len(kept)
+        try:
+            if kept:
+                self._state.restore(kept[-1][1])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            message = f"the stored steps of a unit are damaged, and were deleted: {error}"
+            raise StorageError(message, hint=Command("ingest")) from error
         return [step for step, _ in kept]
 
     async def append(self, key: str, step: StoredStep) -> None:
         """See `LoopJournal`."""
-        self._store.append(self._key, key, step, self._state.state())
+        self._stored += 1
+        self._store.append(self._key, key, self._stored, step, self._state.state())
 
 
 def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
@@ -629,7 +674,7 @@ def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
     return {path: names for path, names in artifacts.items() if names}
 
 
-def without_questions(work: SourceWork, database: sqlite3.Connection | None) -> list[str]:
+def without_questions(work: SourceWork, database: StateDatabase | None) -> list[str]:
     """Return the documents of a source whose passages need questions written by a model, sorted.
 
     None if no document changed and no earlier call failed, also in a clone, whose state has no questions. `database`
@@ -643,7 +688,7 @@ def without_questions(work: SourceWork, database: sqlite3.Connection | None) -> 
     return sorted(path for path, file in work.snapshot.files.items() if asked.get(path) != file.sha256)
 
 
-def agents_needed(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
+def agents_needed(works: Sequence[SourceWork], database: StateDatabase) -> bool:
     """Whether there is a unit, a deleted file with artifacts, a waiting candidate, or a document that needs questions.
 
     `without_questions` lists the documents that need questions.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm.embeddings import DEFAULT_MODELS, Embedder, create_embedder, missing_package, model_folder
     from ktx_cli.llm.errors import CallNames, LlmError, ToolError, llm_error
     from ktx_cli.llm.executor import Message, RunFinal, RunHandle, RunRequest, settled
+    from ktx_cli.llm.governor import Governor
     from ktx_cli.llm.port import Abort, LlmRuntime
     from ktx_cli.llm.probe import (
         LastProbe,

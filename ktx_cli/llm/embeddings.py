@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.core import Command, Hint, NotReadyError, SettingPath, one_line
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.project import Embeddings, KtxConfig, Retry, read_bytes, redact_url, resolve, resolve_plain
+from ktx_cli.project import Embeddings, KtxConfig, Retry, origin_of, read_bytes, redact_url, resolve, resolve_plain
 
 if TYPE_CHECKING:
     import httpx2
@@ -102,7 +102,7 @@ def model_folder(model: str, project_dir: Path) -> Path:
 
     Raises `NotReadyError` with the command that downloads it, also if the library is missing.
     """
-    folder = project_dir / Path(model).expanduser()
+    folder = origin_of(project_dir) / Path(model).expanduser()
     if folder.is_dir():
         return folder
     stay_offline()
@@ -214,7 +214,7 @@ class LocalEmbedder:
     """A model in this process, loaded for the first text from a folder (in the project) or the hub's cache."""
 
     def __init__(self, name: str, project_dir: Path, dimensions: int | None, batch_size: int) -> None:
-        self._name, self._folder = name, project_dir / Path(name).expanduser()
+        self._name, self._folder = name, origin_of(project_dir) / Path(name).expanduser()
         self._loaded: Any = None
         self._lock = threading.Lock()
         self.model, self.dimensions, self.batch_size = f"sentence-transformers:{name}", dimensions, batch_size

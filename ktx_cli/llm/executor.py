@@ -21,6 +21,9 @@ from ktx_cli.llm.registry import kind_of
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import CallFacts, Done, EmitLlm, Failed, LoopResult, Usage, UsageReported
 from ktx_cli.llm.types import Final as FinalEvent
+from ktx_cli.llm.usage import price_of
+from ktx_cli.telemetry import is_exporting, know, operation
+from ktx_cli.telemetry import record as record_value
 
 Result = TypeVar("Result")
 
@@ -252,17 +255,21 @@ def chosen_tools(request: RunRequest, tools: Mapping[str, RuntimeTool]) -> list[
 def span(spec: CallSpec, record: CallRecord) -> Iterator[None]:
     """Wrap a call in a span; does nothing in a process without OpenTelemetry.
 
-    Only the code of an error is recorded: OpenTelemetry's own record of an exception would contain the provider's
-    message.
+    The span goes where ktx exports telemetry, or else to the tracer of a program that uses ktx as a library. Only the
+    code of an error is recorded: OpenTelemetry's own record of an exception would contain the provider's message.
     """
+    if is_exporting():
+        with _exported(spec, record):
+            yield
+        return
     if "opentelemetry.trace" not in sys.modules:
         yield
         return
     from opentelemetry import trace
 
-    operation = "invoke_agent" if spec.kind == "loop" else "chat"
+    name = _operation_name(spec)
     with trace.get_tracer("ktx").start_as_current_span(
-        f"{operation} {spec.model}", kind=trace.SpanKind.CLIENT, record_exception=False, set_status_on_exception=False
+        f"{name} {spec.model}", kind=trace.SpanKind.CLIENT, record_exception=False, set_status_on_exception=False
     ) as current:
         try:
             yield
@@ -272,13 +279,39 @@ def span(spec: CallSpec, record: CallRecord) -> Iterator[None]:
             current.set_status(trace.StatusCode.ERROR, code)
             raise
         finally:
-            for name, value in _attributes(spec, record, operation).items():
-                current.set_attribute(name, value)
+            for key, value in _attributes(spec, record).items():
+                current.set_attribute(key, value)
 
 
-def _attributes(spec: CallSpec, record: CallRecord, operation: str) -> dict[str, Any]:
+@contextlib.contextmanager
+def _exported(spec: CallSpec, record: CallRecord) -> Iterator[None]:
+    """Wrap a call in a span of ktx's export, and record its tokens and its cost."""
+    known = _attributes(spec, record)
+    for key in ("ktx.backend", "ktx.role", "gen_ai.provider.name", "gen_ai.request.model"):
+        know(key, [known[key]])
+    with operation(_operation_name(spec), kind="client", metric="gen_ai.client.operation.duration") as current:
+        try:
+            yield
+        finally:
+            if record.resolved_model and (record.resolved_model == spec.model or price_of(record.resolved_model)):
+                know("gen_ai.response.model", [record.resolved_model])
+            current.attributes.update(_attributes(spec, record))
+            for kind in ("input", "output", "cache_read", "cache_write"):
+                if tokens := getattr(record.usage, f"{kind}_tokens"):
+                    counted = {**known, "gen_ai.token.type": kind}
+                    record_value("gen_ai.client.token.usage", tokens, counted)
+            usd = record.facts(0.0).cost.usd
+            if usd:
+                record_value("ktx.model.cost", usd, known)
+
+
+def _operation_name(spec: CallSpec) -> str:
+    return "invoke_agent" if spec.kind == "loop" else "chat"
+
+
+def _attributes(spec: CallSpec, record: CallRecord) -> dict[str, Any]:
     return {
-        "gen_ai.operation.name": operation,
+        "gen_ai.operation.name": _operation_name(spec),
         "gen_ai.provider.name": kind_of(spec.backend).telemetry,
         "gen_ai.request.model": spec.model,
         "gen_ai.response.model": record.resolved_model or spec.model,

@@ -120,6 +120,12 @@ class Governor:
         """Seconds until calls may start again, 0 if they may start now."""
         return max(0.0, self._paused_until - self._clock())
 
+    def adopt(self, seconds: float) -> None:
+        """Pause and slow down as another process had to, whose calls count against the same limits."""
+        if self.rate_limit.enabled and seconds > self.paused_for:
+            self._shrink()
+            self._paused_until = self._clock() + seconds
+
     async def call(
         self,
         operation: Callable[[int], Awaitable[Result]],

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktx_cli.core import CancelledError, Emit, KtxError, Record, ResultWarning, Waiting, ignore_events, isoformat, now
 from ktx_cli.llm.settings import ModelRef, distinct_models, divergence
-from ktx_cli.project import KtxConfig, Layout, open_for_writing, read_state, translated
+from ktx_cli.project import KtxConfig, Layout, StateDatabase, open_for_writing, open_local, read_local, translated
 
 if TYPE_CHECKING:
     from ktx_cli.llm.agent_loop import Watch
@@ -108,13 +107,14 @@ class ProbeRun:
 
         if not self.results:
             return
-        with open_for_writing(layout) as database, translated(layout.state):
+        with open_local(layout) as database, translated(layout.state):
             for result in self.results:
                 code = None if result.error is None else result.error.code
                 ref = result.ref
                 credentials = None if code is not None else self.credentials.get(ref.backend)
                 row = (ref.backend, ref.model, isoformat(now()), code, credentials)
                 database.execute(_KEEP, row)
+        with open_for_writing(layout) as database, translated(layout.state):
             for fact in self.facts:
                 record_usage(database, fact)
 
@@ -174,7 +174,7 @@ def to_probe(
     """
     wanted = distinct_models(config, roles)
     try:
-        known = (read_state(layout, _remembered) or {}) if wanted else {}
+        known = (read_local(layout, _remembered) or {}) if wanted else {}
     except KtxError:
         known = {}
     return {ref: roles for ref, roles in wanted.items() if not _answered(ref, known, layout, config, environ)}
@@ -199,22 +199,22 @@ def _answered(
 
 def forget_probes(layout: Layout) -> None:
     """Make the next run probe again, because a call failed despite earlier probes."""
-    with open_for_writing(layout) as database, translated(layout.state):
+    with open_local(layout) as database, translated(layout.state):
         database.execute("UPDATE probes SET credentials = NULL")
 
 
 _KEEP: Final = "INSERT OR REPLACE INTO probes (backend, model, finished, error, credentials) VALUES (?, ?, ?, ?, ?)"
 
 
-def _remembered(database: sqlite3.Connection) -> dict[ModelRef, tuple[str, str]]:
+def _remembered(database: StateDatabase) -> dict[ModelRef, tuple[str, str]]:
     rows = database.execute(
         "SELECT backend, model, finished, credentials FROM probes WHERE error IS NULL AND credentials IS NOT NULL"
     )
     return {ModelRef(backend, model): (finished, credentials) for backend, model, finished, credentials in rows}
 
 
-def last_probes(database: sqlite3.Connection) -> dict[ModelRef, LastProbe]:
-    """Return the last probe of every backend and model, for `read_state`."""
+def last_probes(database: StateDatabase) -> dict[ModelRef, LastProbe]:
+    """Return the last probe of every backend and model, for `read_local`."""
     rows = database.execute("SELECT backend, model, finished, error FROM probes")
     return {ModelRef(backend, model): LastProbe(finished, error) for backend, model, finished, error in rows}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import Record, isoformat, now
 from ktx_cli.llm.types import Cost, Usage
-from ktx_cli.project import Layout, open_for_writing, translated
+from ktx_cli.project import Layout, StateDatabase, open_for_writing, translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class UsageStore:
             record_usage(database, fact)
 
 
-def record_usage(database: sqlite3.Connection, fact: UsageFact) -> None:
+def record_usage(database: StateDatabase, fact: UsageFact) -> None:
     """Store a fact by its idempotency key. A complete report replaces an incomplete one."""
     database.execute(
         """
@@ -159,7 +158,7 @@ def record_usage(database: sqlite3.Connection, fact: UsageFact) -> None:
 
 
 def usage_by(
-    database: sqlite3.Connection, dimensions: Sequence[str], *, since: str = "", run: str | None = None
+    database: StateDatabase, dimensions: Sequence[str], *, since: str = "", run: str | None = None
 ) -> list[UsageRow]:
     """Return usage summed and sorted by the dimensions.
 
@@ -169,13 +168,14 @@ def usage_by(
     if unknown or not dimensions:
         raise ValueError(f"no such dimension: {', '.join(unknown) or '(none given)'}")
     columns = ", ".join(_EXPRESSIONS[name] for name in dimensions)
+    of_run, runs = ("", ()) if run is None else (" AND run_id = ?", (run,))  # as one condition, it would use no index
     rows = database.execute(
         f"""
         SELECT {columns}, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
-               sum(cache_write_tokens), sum(cost_usd), sum(cost_usd IS NULL), sum(complete = 0)
-        FROM usage WHERE reported >= ? AND (? IS NULL OR run_id = ?) GROUP BY {columns} ORDER BY {columns}
+               sum(cache_write_tokens), sum(cost_usd), count(*) - count(cost_usd), count(*) - sum(complete)
+        FROM usage WHERE reported >= ?{of_run} GROUP BY {columns} ORDER BY {columns}
         """,
-        (since, run, run),
+        (since, *runs),
     )
     return [_row(row, len(dimensions)) for row in rows]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SourceKey,
         compare,
         declared_joins,
+        delivery_digest,
         delivery_path,
         last_fetches,
         load_fetches,

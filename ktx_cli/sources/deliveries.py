@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, Hint, Record, StorageError, yaml
 from ktx_cli.documents import Changes, RawFile, Snapshot
-from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Layout, Tree, read_bytes, storage_error
+from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Layout, StateDatabase, Tree, read_bytes, storage_error
 from ktx_cli.semantic import is_shard_path
 
 if TYPE_CHECKING:
@@ -104,6 +103,11 @@ def parse_delivery(content: bytes | None, where: str) -> Delivery:
         raise ConfigError(message, hint=f"restore {where} from an earlier commit") from None
 
 
+def delivery_digest(content: bytes | None) -> str:
+    """Return what identifies the content of a delivery file, or its absence."""
+    return "none" if content is None else hashlib.sha256(content).hexdigest()
+
+
 def render_delivery(delivery: Delivery) -> bytes:
     """Return the content of a delivery file; equal states give equal content."""
     document: dict[str, Any] = {
@@ -169,7 +173,7 @@ FetchStates = Mapping[SourceKey, FetchState]
 """(connection, kind) -> the state after its last fetch."""
 
 
-def load_fetches(database: sqlite3.Connection) -> dict[SourceKey, FetchState]:
+def load_fetches(database: StateDatabase) -> dict[SourceKey, FetchState]:
     """Return the state of each source after its last fetch."""
     rows = database.execute("SELECT connection, kind, cursor, files, projected FROM fetches").fetchall()
     return {(row[0], row[1]): FetchState(row[2], json.loads(row[3]), row[4]) for row in rows}
@@ -187,12 +191,10 @@ class LastFetch(Record):
     json_keys = ("kind", "finished", "files")
 
 
-def last_fetches(database: sqlite3.Connection) -> dict[str, LastFetch]:
+def last_fetches(database: StateDatabase) -> dict[str, LastFetch]:
     """Return connection -> the last committed fetch of its context source, or of its query history."""
-    rows = database.execute(
-        "SELECT connection, kind, finished, (SELECT count(*) FROM json_each(files)) FROM fetches ORDER BY connection"
-    )
-    return {row[0]: LastFetch(*row) for row in rows}
+    rows = database.execute("SELECT connection, kind, finished, files FROM fetches ORDER BY connection")
+    return {connection: LastFetch(connection, kind, at, len(json.loads(files))) for connection, kind, at, files in rows}
 
 
 _GONE: Final = Hint("the next `{}` fetches it again", Command("ingest"))

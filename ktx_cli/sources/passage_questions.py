@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ktx_cli.project import hash_of
+from ktx_cli.project import StateDatabase, hash_of
 
 PathStamps = Mapping[str, str]
 """Document path -> a digest of its questions."""
@@ -42,7 +41,7 @@ def passage_digest(title: str, heading: str, text: str) -> str:
     return hashlib.sha256(json.dumps([title, heading, text]).encode()).hexdigest()
 
 
-def asked_contents(database: sqlite3.Connection, connection: str) -> dict[str, str]:
+def asked_contents(database: StateDatabase, connection: str) -> dict[str, str]:
     """Return a source's documents for which questions were requested.
 
     Each path has the sha256 of the content for which every passage has its questions, or an empty string if some are
@@ -52,7 +51,7 @@ def asked_contents(database: sqlite3.Connection, connection: str) -> dict[str, s
     return dict(rows.fetchall())
 
 
-def question_stamps(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
+def question_stamps(database: StateDatabase) -> dict[str, dict[str, str]]:
     """Return document source -> path -> a digest of its questions."""
     found: dict[str, dict[str, str]] = {}
     for connection, path, stamp in database.execute("SELECT connection, path, stamp FROM passage_questions"):
@@ -60,7 +59,7 @@ def question_stamps(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
     return found
 
 
-def load_questions(database: sqlite3.Connection, connection: str, path: str) -> DocumentQuestions:
+def load_questions(database: StateDatabase, connection: str, path: str) -> DocumentQuestions:
     """Return the questions for a document's passages, or none if there are none yet."""
     row = database.execute(
         "SELECT sha256, passages FROM passage_questions WHERE connection = ? AND path = ?", (connection, path)
@@ -71,7 +70,7 @@ def load_questions(database: sqlite3.Connection, connection: str, path: str) -> 
     return DocumentQuestions(path, row[0], passages)
 
 
-def save_questions(database: sqlite3.Connection, connection: str, documents: Iterable[DocumentQuestions]) -> None:
+def save_questions(database: StateDatabase, connection: str, documents: Iterable[DocumentQuestions]) -> None:
     """Replace the questions for documents; the caller has a transaction."""
     for each in documents:
         passages = json.dumps(
@@ -81,7 +80,7 @@ def save_questions(database: sqlite3.Connection, connection: str, documents: Ite
         database.execute("INSERT OR REPLACE INTO passage_questions VALUES (?, ?, ?, ?, ?)", row)
 
 
-def forget_questions(database: sqlite3.Connection, connection: str, paths: Collection[str]) -> None:
+def forget_questions(database: StateDatabase, connection: str, paths: Collection[str]) -> None:
     """Delete the questions for all documents of a source except some paths; the caller has a transaction."""
     stored = database.execute("SELECT path FROM passage_questions WHERE connection = ?", (connection,)).fetchall()
     gone = [(connection, path) for (path,) in stored if path not in paths]

@@ -11,7 +11,7 @@ import pytest
 from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.llm.usage import DIMENSIONS, UsageFact, UsageRow, UsageStore, usage_by
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import read_state
+from ktx_cli.project.state import open_local, read_state
 
 
 def fact(unit_id: str = "u", **fields: Any) -> UsageFact:
@@ -120,3 +120,21 @@ def test_no_dimension_is_no_question(store: UsageStore, tmp_path: Path) -> None:
     store(fact())
     with pytest.raises(ValueError, match="none given"):
         read_state(Layout(tmp_path), lambda database: usage_by(database, ()))
+
+
+def test_the_usage_of_a_run_is_found_with_an_index(tmp_path: Path) -> None:
+    """A run on workers asks for it every second, and the table has the usage of all runs."""
+    statements: list[str] = []
+    with open_local(Layout(tmp_path)) as database:
+        database.set_trace_callback(statements.append)
+        usage_by(database, ("role",), run="r")
+        database.set_trace_callback(None)
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")]
+    assert any("SEARCH usage USING INDEX usage_of_run (run_id=?)" in step for step in plan), plan
+
+
+def test_the_usage_of_a_run_is_its_own(store: UsageStore, tmp_path: Path) -> None:
+    for one in (fact(), fact(run_id="r2"), fact("u2", run_id="r2")):
+        store(one)
+    found = read_state(Layout(tmp_path), lambda database: usage_by(database, ("command",), since="2020", run="r2"))
+    assert [row.units for row in found or ()] == [2]

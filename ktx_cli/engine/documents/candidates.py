@@ -7,7 +7,6 @@ import json
 import math
 import operator
 import re
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +18,7 @@ from ktx_cli.agent_tools import DocumentId, Input, Library, PageBudget, Tool, To
 from ktx_cli.core import KtxError, Record, ResultWarning, listing, one_line
 from ktx_cli.documents import Passage, slug
 from ktx_cli.llm import Embedder, RuntimeTool, ToolOutput
+from ktx_cli.project import StateDatabase
 from ktx_cli.protection import Refused
 from ktx_cli.search import folded, plain_words, words
 from ktx_cli.wiki import could_be_key, read_page
@@ -249,7 +249,7 @@ class Carried:
     """Candidates without a passage to cite."""
 
 
-def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[PageCandidate]:
+def waiting(database: StateDatabase, connection: str, kind: str) -> list[PageCandidate]:
     """Return what earlier runs stored for a source, by key."""
     rows = database.execute(
         "SELECT candidate FROM waiting_candidates WHERE connection = ? AND kind = ? ORDER BY key", (connection, kind)
@@ -257,7 +257,7 @@ def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[Pa
     return [PageCandidate.from_json(json.loads(text)) for (text,) in rows.fetchall()]
 
 
-def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candidates: Iterable[PageCandidate]) -> None:
+def keep_waiting(database: StateDatabase, connection: str, kind: str, candidates: Iterable[PageCandidate]) -> None:
     """Store the waiting candidates of a curated run in place of the earlier ones, after the run is committed.
 
     The caller has a transaction.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from ktx_cli.engine.documents.curation import Curation, Curator
 from ktx_cli.engine.documents.triage import Extraction, Lane, LaneChoice, Tally, Triage, extract, triage
 from ktx_cli.engine.reconciliation import staged
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
-from ktx_cli.project import Workspace
+from ktx_cli.project import StateDatabase, Workspace
 from ktx_cli.sources import SourceKey
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Documents:
     lanes: dict[SourceKey, DocumentLanes] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, works: Iterable[SourceWork], database: sqlite3.Connection) -> Documents:
+    def of(cls, works: Iterable[SourceWork], database: StateDatabase) -> Documents:
         """Return the documents of a run's sources."""
         own = [work for work in works if work.error is None and work.source.documents]
         library = Library({work.connection: work.snapshot.files for work in own})
@@ -133,7 +132,7 @@ def _left(work: SourceWork, candidates: Iterable[PageCandidate]) -> UnitOutcome:
     return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "no decision was made about its candidates")
 
 
-def remember_waiting(database: sqlite3.Connection, curations: Iterable[Curation]) -> None:
+def remember_waiting(database: StateDatabase, curations: Iterable[Curation]) -> None:
     """Store the candidates that a committed run had no room for; the caller has a transaction."""
     for curation in curations:
         keep_waiting(database, *curation.work.key, curation.candidates)

@@ -7,7 +7,6 @@ Each answer is stored at once, so that no run pays for it twice.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +31,7 @@ from ktx_cli.engine.digests import IsKept, batches
 from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
 from ktx_cli.engine.work import SourceWork, without_questions
 from ktx_cli.privacy import personal_data, secrets
+from ktx_cli.project import StateDatabase
 from ktx_cli.prompts import Prompt
 from ktx_cli.scan import side_by_side
 from ktx_cli.sources import DocumentQuestions, PassageQuestions, SourceKey, load_questions, passage_digest
@@ -89,7 +89,7 @@ class QuestionDemand:
 
 
 def question_demand(
-    works: Iterable[SourceWork], database: sqlite3.Connection | None, is_kept: IsKept, root: Path | None = None
+    works: Iterable[SourceWork], database: StateDatabase | None, is_kept: IsKept, root: Path | None = None
 ) -> QuestionDemand:
     """Return the calls that `write_questions` would make, without making them. `database` None: no state yet."""
     sections = calls = 0
@@ -128,7 +128,7 @@ async def write_questions(
     works: Iterable[SourceWork],
     library: Library,
     questions: QuestionRunner,
-    database: sqlite3.Connection,
+    database: StateDatabase,
     root: Path | None = None,
     emit: Emit = ignore_events,
 ) -> DocumentsAsked:
@@ -153,7 +153,7 @@ class _Writer:
     library: Library
     question: Question[QuestionsAnswer]
     questions: QuestionRunner
-    database: sqlite3.Connection
+    database: StateDatabase
     emit: Emit
     found: dict[str, PassageQuestions] = field(default_factory=dict)
     """Digest of a passage -> its questions."""
@@ -232,7 +232,7 @@ def _texts(work: SourceWork, library: Library, paths: Iterable[str]) -> dict[str
     return found
 
 
-def _stored(database: sqlite3.Connection, connection: str, texts: Texts) -> dict[str, PassageQuestions]:
+def _stored(database: StateDatabase, connection: str, texts: Texts) -> dict[str, PassageQuestions]:
     """Return the questions for document passages."""
     return {
         digest: own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -216,7 +217,8 @@ def by_rule(document: Document) -> LaneChoice | None:
     """Return the lane for a document without content, or None for a document to send to the model."""
     body = (line for line in _lines(document.markdown) if not line.strip() or not is_heading(line))
     texts = [*body, *_texts({name: each for name, each in document.properties.items() if name != "id"})]
-    count = sum(character.isalnum() for text in texts for character in text)
+    characters = (character for text in texts for character in text if character.isalnum())
+    count = sum(1 for _ in itertools.islice(characters, TINY))
     return LaneChoice(document.path, Lane.SKIP, "it is empty or nearly so") if count < TINY else None
 
 
