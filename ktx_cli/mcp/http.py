@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
+import json
+import logging
 import math
-import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import h11
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
+from starlette.authentication import AuthCredentials
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,135 +32,35 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ktx_cli import __version__
-from ktx_cli.core import UsageError, one_line
-from ktx_cli.jobs.serve.state import EVERYWHERE, LOOPBACK_NAMES
-from ktx_cli.mcp.server import AuditLog, ProjectServer
+from ktx_cli.core import KtxError, one_line
+from ktx_cli.jobs.serve.snapshot import SnapshotFollower, published_snapshot
+from ktx_cli.mcp.access import HEALTH_PATH, METADATA_PATH, AccessPolicy, Gate, Refusal, is_preflight
+from ktx_cli.mcp.audit import AuditLog
+from ktx_cli.mcp.server import CLIENT_GONE, KnownUser, ProjectServer
+from ktx_cli.project import Layout, load_config
 
-HEALTH_PATH: Final = "/health"
-LARGEST_HEADERS: Final = 16_384
+log = logging.getLogger(__name__)
 
-_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?", re.IGNORECASE)
+LIVE_PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
+READY_SECONDS: Final = 1.0
+"""How long a check for readiness holds: anybody may ask."""
+READY_PATIENCE: Final = 0.5
+"""How long the answer about readiness waits for a check; after that, it is the last result, if there is one.
 
-Headers = Sequence[tuple[bytes, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A rejected request. `reason` is a word for the audit log; `hint` is the fix."""
-
-    status: int
-    reason: str
-    message: str
-    hint: str
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HostName:
-    """An allowed host, with any port or a specific one."""
-
-    name: str
-    port: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> HostName | None:
-        """Return the host in a `Host` header, None if it is invalid."""
-        found = _HOST.fullmatch(text.strip())
-        return None if found is None else cls(found["name"].strip("[]").lower(), found["port"])
-
-    def covers(self, other: HostName) -> bool:
-        """Return whether the requested host matches."""
-        return self.name == other.name and self.port in (None, other.port)
-
-
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
-    """The requests that the server accepts, by host, origin and token. `token`: None if clients need none."""
-
-    hosts: tuple[HostName, ...]
-    origins: frozenset[str] = frozenset()
-    token: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(
-        cls, host: str, *, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = (), token: str | None
-    ) -> AccessPolicy:
-        """Return the policy of a server that listens on `host`; raises `UsageError` for invalid names."""
-        own = () if host in EVERYWHERE else (HostName(host.lower()),)
-        loopback = tuple(map(HostName, LOOPBACK_NAMES))
-        return cls((*loopback, *own, *map(_named, allowed_hosts)), frozenset(map(_origin, allowed_origins)), token)
-
-    def refusal(self, method: str, path: str, headers: Headers) -> Refusal | None:
-        """Return why a request is rejected, or None if it is accepted, without reading the body."""
-        if sum(len(name) + len(value) for name, value in headers) > LARGEST_HEADERS:
-            return Refusal(431, "headers", "the headers are too large", f"send at most {LARGEST_HEADERS:,} bytes")
-        if not self._host_allowed(_values(headers, b"host")):
-            return Refusal(
-                403, "host", "the server does not accept this host name", "start the server with --allowed-host NAME"
-            )
-        origins = _values(headers, b"origin")
-        if not all(map(self._origin_allowed, origins)):
-            return Refusal(
-                403,
-                "origin",
-                "the server does not accept requests from this origin",
-                "start the server with --allowed-origin ORIGIN",
-            )
-        preflight = method == "OPTIONS" and bool(origins)
-        if path == HEALTH_PATH or preflight or self._token_shown(_values(headers, b"authorization")):
-            return None
-        reason = "token" if _values(headers, b"authorization") else "no_token"
-        message, hint = ("the token is missing or wrong", "send the header `Authorization: Bearer TOKEN`")
-        return Refusal(401, reason, message, hint, (("www-authenticate", "Bearer"),))
-
-    def _host_allowed(self, values: list[str]) -> bool:
-        asked = HostName.parse(values[0]) if len(values) == 1 else None
-        return asked is not None and any(each.covers(asked) for each in self.hosts)
-
-    def _origin_allowed(self, origin: str) -> bool:
-        if origin.lower() in self.origins:
-            return True
-        scheme, _, host = origin.partition("://")
-        asked = HostName.parse(host)
-        return scheme in ("http", "https") and asked is not None and asked.name in LOOPBACK_NAMES
-
-    def _token_shown(self, values: list[str]) -> bool:
-        if self.token is None:
-            return True
-        scheme, _, shown = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        return scheme.lower() == "bearer" and hmac.compare_digest(_digest(shown.strip()), _digest(self.token))
-
-
-def _digest(text: str) -> bytes:
-    """Return text of a constant length, so that the time of a comparison does not reveal the length of the token."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _values(headers: Headers, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
-
-
-def _named(text: str) -> HostName:
-    found = HostName.parse(text) or HostName.parse(f"[{text}]")
-    if found is None:
-        raise UsageError(f"`{text}` is not a valid host name", hint="for example: --allowed-host ktx.example.com")
-    return found
-
-
-def _origin(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
-        raise UsageError(
-            f"`{text}` is not a valid origin", hint="for example: --allowed-origin https://ktx.example.com"
-        )
-    return text.lower()
-
+Orchestrators often wait for only a second, and a database that does not respond is noticed later.
+"""
 
 MOST_SESSIONS: Final = 64
 IDLE_SECONDS: Final = 30 * 60
 LARGEST_BODY: Final = 1024 * 1024
 MOST_REQUESTS: Final = 256
 """Maximum number of concurrent requests; each may have to wait for other calls to its project."""
+MOST_OF_ONE: Final = 64
+"""Maximum number of concurrent requests with access tokens of one person, so that the server accepts those of others.
+
+Calls to a project have a limit of their own: `AT_ONCE_OF_ONE` in `server.py`.
+"""
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
@@ -165,18 +69,42 @@ SEND_SECONDS: Final = 30.0
 
 DRAINED_BODY: Final = 8 * LARGEST_BODY
 DRAIN_SECONDS: Final = 2.0
+MOST_DRAINED: Final = 32
+"""Maximum number of requests that were not admitted and whose bodies are read at a time."""
 
 
 class Sessions(StreamableHTTPSessionManager):
     """The sessions of one project."""
 
-    def __init__(self, server: Server[Any], *, most: int = MOST_SESSIONS, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        *,
+        most: int = MOST_SESSIONS,
+        idle_seconds: float = IDLE_SECONDS,
+        stateless: bool = False,
+    ) -> None:
         super().__init__(
-            server, session_idle_timeout=idle_seconds, max_request_body_size=LARGEST_BODY, max_sessions=most
+            server,
+            session_idle_timeout=idle_seconds,
+            max_request_body_size=LARGEST_BODY,
+            max_sessions=most,
+            stateless=stateless,
+            json_response=stateless,  # an answer in one piece, which a proxy can request from another replica
         )
 
+    async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request. Only a POST can open a session, which may close another one."""
+        refusal = None
+        if scope["method"] not in _METHODS:
+            refusal = _NO_METHOD
+        elif scope["method"] != "POST" and not self.stateless and b"mcp-session-id" not in dict(scope["headers"]):
+            refusal = _NO_SESSION
+        served = super().handle_request if refusal is None else _answer(refusal)
+        await served(scope, receive, send)
+
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        """Open a session; at the maximum, the one that has been idle longest is closed.
+        """Open a session; at the maximum, one of the caller with the most sessions is closed: the longest idle one.
 
         Otherwise, anyone with access could block all sessions for half an hour. A session with a request or a stream in
         progress is kept.
@@ -186,12 +114,13 @@ class Sessions(StreamableHTTPSessionManager):
         return super()._admit_session(requestor)
 
     def _end_idle(self) -> None:
+        counts = Counter(repr(self._session_owners.get(key)) for key in self._server_instances)
         idle = [
-            (transport.idle_scope.deadline, key)
+            (-counts[repr(self._session_owners.get(key))], transport.idle_scope.deadline, key)
             for key, transport in self._server_instances.items()
             if transport.idle_scope is not None and math.isfinite(transport.idle_scope.deadline)
         ]
-        for _, key in sorted(idle)[:1]:
+        for _, _, key in sorted(idle)[:1]:
             transport = self._server_instances.pop(key)
             assert transport.idle_scope is not None
             transport.idle_scope.cancel()  # ends as after its idle time
@@ -211,32 +140,60 @@ class Load:
     """Counts the requests in progress. `closing`: no more are accepted."""
 
     most: int = MOST_REQUESTS
+    most_of_one: int = MOST_OF_ONE
     body_seconds: float = BODY_SECONDS
     send_seconds: float = SEND_SECONDS
     closing: bool = False
     _now: int = 0
+    _of: Counter[tuple[str | None, ...]] = field(default_factory=Counter)
+    _draining: int = 0
     _idle: anyio.Event = field(default_factory=anyio.Event)
 
-    def refusal(self, method: str) -> Refusal | None:
+    def refusal(self, scope: Scope) -> Refusal | None:
         """Return why another request cannot be accepted now. A stream that a client listens on only waits, so it does
         not count.
         """
         reason, message = "closing", "the server is stopping"
         if not self.closing:
-            if method == "GET" or self._now < self.most:
+            person = _person(scope)
+            is_one_too_many = person is not None and self._of[person] >= self.most_of_one
+            if scope["method"] == "GET" or (self._now < self.most and not is_one_too_many):
                 return None
             reason, message = "load", f"{self.most} requests are in progress"
+            if is_one_too_many:
+                message = f"{self.most_of_one} requests of one person are in progress"
         return Refusal(503, reason, message, "try again in a second", (("retry-after", "1"),))
 
+    async def answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that anybody can send. It does not count, so that nobody without access keeps others out.
+
+        Its body is not needed; of a few such requests at a time, it is read, so that their clients see the answer.
+        """
+        arriving = Arriving(receive, self.body_seconds)
+        drains = self._draining < MOST_DRAINED
+        self._draining += drains
+        try:
+            await app(scope, arriving, Leaving(send, arriving, self.send_seconds, drains=drains))
+        finally:
+            self._draining -= drains
+
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request within its time limits; raises `SlowClientError` for one that does not arrive."""
+        """Serve an admitted request within its time limits; raises `SlowClientError` for one that does not arrive."""
         counted = scope["method"] != "GET"
+        person = _person(scope)
         self._now += counted
+        if person is not None:
+            self._of[person] += counted
         try:
             arriving = Arriving(receive, self.body_seconds)
-            await app(scope, arriving, Leaving(send, arriving, self.send_seconds))
+            scope[CLIENT_GONE] = arriving.gone
+            await _watched(arriving, app(scope, arriving, Leaving(send, arriving, self.send_seconds)))
         finally:
             self._now -= counted
+            if person is not None:
+                self._of[person] -= counted
+                if not self._of[person]:
+                    del self._of[person]
             if not self._now:
                 self._idle.set()
 
@@ -247,25 +204,68 @@ class Load:
             await self._idle.wait()
 
 
+def _person(scope: Scope) -> tuple[str | None, ...] | None:
+    """Return the person of an access token, whatever agent asks for them; None without an access token."""
+    user = scope.get("user")
+    return (user.known_as.issuer, user.known_as.subject) if isinstance(user, KnownUser) else None
+
+
+async def _watched(arriving: Arriving, served: Awaitable[None]) -> None:
+    """Serve a request, and notice meanwhile that its client disconnects."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(arriving.watch)
+        try:
+            await served
+        except Exception as error:  # noqa: BLE001 - raised below, not as part of a group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
 class Arriving:
-    """Receives a request's body within a time limit, then waits, without a limit, for the client to disconnect."""
+    """Receives a request's body within a time limit, then waits, without a limit, for the client to disconnect.
+
+    `gone`: set when the client disconnects after its request has arrived.
+    """
 
     def __init__(self, receive: Receive, seconds: float) -> None:
         self._receive = receive
         self._until = anyio.current_time() + seconds
-        self.complete = False
+        self._arrived = anyio.Event()
+        self.gone = anyio.Event()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole request has arrived."""
+        return self._arrived.is_set()
+
+    async def watch(self) -> None:
+        """Wait for the client to disconnect: an answer in one piece would not notice it before it is sent."""
+        await self._arrived.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            await anyio.lowlevel.checkpoint()
+        self.gone.set()
 
     async def __call__(self) -> Message:
         """Return the next message; raises `SlowClientError`."""
         if self.complete:
-            return await self._receive()
+            await self.gone.wait()
+            return {"type": "http.disconnect"}
         try:
             with anyio.fail_after(max(0.0, self._until - anyio.current_time())):
                 message = await self._receive()
         except TimeoutError:
             raise SlowClientError from None
-        self.complete = not message.get("more_body")
+        self._take(message)
         return message
+
+    def _take(self, message: Message) -> None:
+        if message["type"] == "http.disconnect":
+            self.gone.set()
+        if not message.get("more_body"):
+            self._arrived.set()
 
     async def drain(self) -> None:
         """Read and discard for a moment, because a client that is still sending would not see the response."""
@@ -273,22 +273,24 @@ class Arriving:
         with anyio.move_on_after(DRAIN_SECONDS):
             while not self.complete and left > 0:
                 message = await self._receive()
-                self.complete = not message.get("more_body")
+                self._take(message)
                 left -= len(message.get("body", b""))
 
 
 class Leaving:
     """Sends the response as the client accepts it. A client that stops reading counts as disconnected."""
 
-    def __init__(self, send: Send, arriving: Arriving, seconds: float) -> None:
+    def __init__(self, send: Send, arriving: Arriving, seconds: float, *, drains: bool = True) -> None:
         self._send = send
         self._arriving = arriving
         self._seconds = seconds
+        self._drains = drains
 
     async def __call__(self, message: Message) -> None:
         """Send a message. A response to a request that was not read closes its connection."""
         if message["type"] == "http.response.start" and not self._arriving.complete:
-            await self._arriving.drain()
+            if self._drains:
+                await self._arriving.drain()
             message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
         try:
             with anyio.fail_after(self._seconds):
@@ -338,6 +340,9 @@ class TimedProtocol(H11Protocol):
 REFUSED: Final = -32000
 """The JSON-RPC code of a rejected request."""
 
+_METHODS: Final = ("GET", "POST", "DELETE")
+_NO_METHOD = Refusal(405, "method", "the method is not supported", "send a POST", (("allow", ", ".join(_METHODS)),))
+_NO_SESSION = Refusal(400, "session", "the session is missing", "send `initialize` first, then its `Mcp-Session-Id`")
 _SLOW = Refusal(408, "slow", "the request did not arrive in time", "send it without delay")
 
 
@@ -348,11 +353,34 @@ class Served:
     path: str
     project: ProjectServer
     audit: AuditLog
+    follower: SnapshotFollower | None = None
+    """Follows the published snapshot, in a replica."""
+    gate: Gate = field(init=False)
     sessions: Sessions = field(init=False)
 
+    @property
+    def layout(self) -> Layout:
+        """The folder that the server was started for."""
+        return self.project.project.layout if self.follower is None else self.follower.layout
+
     def __post_init__(self) -> None:
+        layout = self.layout
+        self.project.is_remote = True
+        self.gate = Gate(layout, load_config(layout.config).config.serving.identity)
         self.project.server.middleware.append(self.audit.middleware)
-        self.sessions = Sessions(self.project.server)
+        self.sessions = Sessions(self.project.server, stateless=self.follower is not None)
+
+    def unready(self) -> KtxError | None:
+        """Return why the project cannot be served now, or None; reads files and the shared state."""
+        try:
+            self.project.project.config()
+            if self.follower is not None:
+                load_config(self.layout.config)
+                published_snapshot(self.layout)
+                return self.follower.problem
+        except KtxError as error:
+            return error
+        return None
 
 
 @dataclass(slots=True)
@@ -364,10 +392,16 @@ class HttpServer:
     instance: str
     load: Load = field(default_factory=Load)
     _app: ASGIApp = field(init=False)
+    _check: asyncio.Task[None] | None = None
+    """The check for readiness that is in progress."""
+    _checked: tuple[float, bool] = (0.0, False)
+    """Until when the last check for readiness holds, and its result."""
 
     def __post_init__(self) -> None:
         routes = [Route(HEALTH_PATH, self._health, methods=["GET"])]
-        routes += [Route(each.path, _Endpoint(each.sessions)) for each in self.served]
+        routes += [Route(LIVE_PATH, self._live, methods=["GET"]), Route(READY_PATH, self._ready, methods=["GET"])]
+        routes += [Route(each.path, _Endpoint(each.sessions.handle_request)) for each in self.served]
+        routes += [Route(each, _Endpoint(self._metadata)) for each in (METADATA_PATH, f"{METADATA_PATH}/{{name:path}}")]
         app = Starlette(routes=routes, exception_handlers={SlowClientError: self._slow})
         app.router.redirect_slashes = False
         self._app = _with_cors(app, self.policy) if self.policy.origins else app
@@ -376,11 +410,30 @@ class HttpServer:
         """Serve one request, or reject it."""
         if scope["type"] != "http":
             return
-        refusal = self._refusal(scope)
+        refusal = await self._refusal(scope)
         if refusal is not None:
             self._note(scope, refusal)
-        app = self._app if refusal is None else _answer(refusal)
-        await self.load.serve(app, scope, receive, send)
+            await self.load.answer(_answer(refusal), scope, receive, send)
+        elif is_preflight(scope["method"], scope["headers"]) or all(each.path != scope["path"] for each in self.served):
+            await self.load.answer(self._app, scope, receive, send)
+        else:
+            checked = scope["method"] == "POST" and isinstance(scope.get("user"), KnownUser)
+            await self.load.serve(self._writing_checked if checked else self._app, scope, receive, send)
+
+    async def _writing_checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, unless it calls a tool that writes and its token does not allow that."""
+        served = next((each for each in self.served if each.path == scope["path"]), None)
+        refusal = None if served is None else served.gate.write_refusal(scope["user"])
+        if served is None or refusal is None:
+            await self._app(scope, receive, send)
+            return
+        messages = await _received(receive)
+        tool = _called_tool(b"".join(each.get("body", b"") for each in messages))
+        if tool is None or not (await served.project.tools()).get(tool, _READS).writes:
+            await self._app(scope, _Replayed(messages, receive), send)
+            return
+        self._note(scope, refusal)
+        await _answer(refusal)(scope, receive, send)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -390,24 +443,41 @@ class HttpServer:
                 await stack.enter_async_context(each.sessions.run())
             yield
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
-        method, path = scope["method"], scope["path"]
-        refusal = self.policy.refusal(method, path, scope["headers"])
-        if refusal is not None or path == HEALTH_PATH:
+    async def _refusal(self, scope: Scope) -> Refusal | None:
+        """Return why a request is rejected, or None; the user of an access token becomes part of the scope."""
+        method, path, headers = scope["method"], scope["path"], scope["headers"]
+        if path in (LIVE_PATH, READY_PATH) and method == "GET":
+            return None  # an orchestrator asks by address, and learns nothing else
+        refusal = self.policy.misdirected(headers)
+        if refusal is not None or path == HEALTH_PATH or await self._metadata_at(path) is not None:
             return refusal
-        if not any(each.path == path for each in self.served):
+        found = next((each for each in self.served if each.path == path), None)
+        if is_preflight(method, headers):
+            refusal = None
+        elif found is None:
+            refusal = self.policy.token_missing(headers)
+        else:
+            admitted = await found.gate.admit(self.policy, headers)
+            if isinstance(admitted, KnownUser):
+                scope["user"], scope["auth"] = admitted, AuthCredentials(admitted.scopes)
+            else:
+                refusal = admitted
+        if refusal is not None:
+            return refusal
+        if found is None:
             return Refusal(404, "path", "nothing is served at this path", f"use the path {self.served[0].path}")
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        declared = next((value for name, value in headers if name == b"content-length"), b"0")
         if not declared.isdigit() or int(declared) > LARGEST_BODY:
             return Refusal(413, "body", "the request is too large", f"send at most {LARGEST_BODY:,} bytes")
-        return self.load.refusal(method)
+        return self.load.refusal(scope)
 
     def _note(self, scope: Scope, refusal: Refusal) -> None:
         """Write to the audit log of the requested project, or of the first; without the content of the request."""
         meant = next((each for each in self.served if each.path == scope["path"]), self.served[0])
-        client = scope.get("client")
-        meant.audit.note(
+        client, caller = scope.get("client"), refusal.asked_by
+        meant.audit.note_refusal(
             {
+                **({} if caller is None else caller.to_json()),
                 "refused": refusal.reason,
                 "status": refusal.status,
                 "method": one_line(scope["method"], 20),
@@ -416,9 +486,48 @@ class HttpServer:
             }
         )
 
+    async def _metadata_at(self, path: str) -> ASGIApp | None:
+        """Return what answers a request for the metadata of a project, or None if there is none at the path."""
+        if path == METADATA_PATH or path.startswith(f"{METADATA_PATH}/"):
+            for each in self.served:
+                found = await each.gate.metadata(path, each.path)
+                if found is not None:
+                    return found
+        return None
+
+    async def _metadata(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = await self._metadata_at(scope["path"])
+        await (found or Response(status_code=404))(scope, receive, send)
+
     async def _slow(self, request: Request, error: Exception) -> Response:
         self._note(request.scope, _SLOW)
         return _answer(_SLOW)
+
+    async def _live(self, request: Request) -> JSONResponse:
+        """Answer whether the process is alive."""
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, request: Request) -> JSONResponse:
+        """Answer whether the server can answer questions now; the reason is in the log."""
+        if not self.load.closing and self._check is None and time.monotonic() > self._checked[0]:
+            self._check = asyncio.create_task(self._check_readiness())
+        if self._check is not None:
+            await asyncio.wait([self._check], timeout=None if self._checked[0] == 0.0 else READY_PATIENCE)
+        ready = not self.load.closing and self._checked[1]
+        return JSONResponse({"status": "ok" if ready else "unavailable"}, status_code=200 if ready else 503)
+
+    async def _check_readiness(self) -> None:
+        try:
+            problems = await asyncio.to_thread(lambda: [each.unready() for each in self.served])
+            problem = next((each for each in problems if each is not None), None)
+            if problem is not None:
+                log.warning("not ready: %s", problem.message)
+            self._checked = (time.monotonic() + READY_SECONDS, problem is None)
+        except Exception:
+            log.exception("the check for readiness failed")
+            self._checked = (time.monotonic() + READY_SECONDS, False)
+        finally:
+            self._check = None
 
     async def _health(self, request: Request) -> JSONResponse:
         problem = next((each.audit.problem for each in self.served if each.audit.problem), None)
@@ -434,13 +543,52 @@ class HttpServer:
 
 
 class _Endpoint:
-    """A project's sessions as a route: a class, so that Starlette passes the request on unchanged."""
+    """An application as a route: a class, so that Starlette passes the request on unchanged."""
 
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._sessions.handle_request(scope, receive, send)
+        await self._app(scope, receive, send)
+
+
+_READS: Final = SimpleNamespace(writes=False)
+
+
+async def _received(receive: Receive) -> list[Message]:
+    """Return the messages of a whole body, or of as much as may be served."""
+    messages: list[Message] = []
+    size = 0
+    while size <= LARGEST_BODY:
+        messages.append(await receive())
+        size += len(messages[-1].get("body", b""))
+        if not messages[-1].get("more_body"):
+            break
+    return messages
+
+
+def _called_tool(body: bytes) -> str | None:
+    """Return the tool that a request calls, or None."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):  # the SDK says what is wrong
+        return None
+    if not isinstance(message, dict) or message.get("method") != "tools/call":
+        return None
+    params = message.get("params")
+    name = params.get("name") if isinstance(params, dict) else None
+    return name if isinstance(name, str) else None
+
+
+class _Replayed:
+    """Receives messages again that were already received, and then further ones."""
+
+    def __init__(self, messages: list[Message], receive: Receive) -> None:
+        self._messages = messages[::-1]
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        return self._messages.pop() if self._messages else await self._receive()
 
 
 def _with_cors(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:

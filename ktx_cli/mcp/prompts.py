@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 import mcp_types as types
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.core import UsageError, did_you_mean, listing, one_line
+from ktx_cli.core import UsageError, did_you_mean, listing, one_line, yaml
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.semantic.layers import read_layers
 from ktx_cli.jobs.serve.context import page_facts, read_definition
@@ -179,7 +179,7 @@ def resource_text(project: ServedProject, uri: str, *, privacy: bool) -> types.R
     """Return the content of a resource, cut to the budget; raises `UsageError` for an unknown URI."""
     kind, parts = _parts(uri)
     if kind == "wiki" and len(parts) == 1:
-        mime, tool, text = MARKDOWN, "context_read", visible(page_facts(project.layout, parts[0]).page.text)
+        mime, tool, text = MARKDOWN, "context_read", visible(_page_text(project, parts[0]))
     elif kind == "semantic-layer" and len(parts) == 2:
         found = read_definition(project, parts[1], parts[0], "composed", privacy=privacy)
         mime, tool, text = YAML, "context_read", found.yaml
@@ -189,6 +189,21 @@ def resource_text(project: ServedProject, uri: str, *, privacy: bool) -> types.R
         shown = f"{LONGEST:,} of {len(text):,} characters are shown"
         text = f"{text[:LONGEST]}\n\n(truncated: {shown}; the tool {tool} returns the full text in pages)"
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime, text=text)])
+
+
+def _page_text(project: ServedProject, key: str) -> str:
+    """Return a page as its file, without references to what does not exist for the caller."""
+    facts = page_facts(project.layout, key)
+    page = facts.page
+    if project.layout.connections is None:
+        return page.text
+    kept = {"refs": (page.refs, facts.refs), "sl_refs": (page.sl_refs, facts.sl_refs)}
+    fields = dict(page.fields)
+    for name in kept.keys() & fields.keys():
+        named, known = kept[name]
+        fields[name] = [each for each in named if visible(each) in known]
+    head = f"---\n{yaml.dump(fields)}---\n\n" if fields else ""
+    return head + page.body
 
 
 def _parts(uri: str) -> tuple[str, list[str]]:

@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import logging
-import os
-import queue
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.from_thread
 import anyio.to_thread
 import mcp_types as types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from ktx_cli import __version__
-from ktx_cli.core import KtxError, isoformat, monotonic, now, one_line
+from ktx_cli.core import CancelledError, KtxError, UsageError
 from ktx_cli.jobs.clients.targets import Profile
-from ktx_cli.jobs.serve.daemon import RotatingLines
+from ktx_cli.jobs.serve.caller import Account, CallerIdentity, Meter, with_agent
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import prompts
 from ktx_cli.mcp.tool import Call, Options, ServerTool, ToolAnswer, call_tool, error_data
-from ktx_cli.privacy import secrets
-from ktx_cli.project import MASK, Layout, prepare_private_folder
-from ktx_cli.runs import masked
+from ktx_cli.telemetry import is_exporting, know, operation
 
 AT_ONCE: Final = 8
 """Maximum number of concurrent calls; others wait for their turn."""
+AT_ONCE_OF_ONE: Final = 6
+"""Maximum number of concurrent calls with access tokens of one person, so that others have a turn, too."""
 
 Context = ServerRequestContext[Any, Any]
 Read = TypeVar("Read")
+Person = tuple[str | None, str | None]
+"""The issuer and the subject of an access token."""
 
 _PROTOCOL: Final[Mapping[str, int]] = {"storage": types.INTERNAL_ERROR, "config": types.INTERNAL_ERROR}
 """Error code -> protocol code; all other codes are about the request itself."""
 
 log = logging.getLogger(__name__)
+
+ACCOUNTS: Final[ContextVar[list[Account]]] = ContextVar("ktx_accounts")
+"""The accounts of the request in progress."""
+
+
+class KnownUser(AuthenticatedUser):
+    """The user of an access token, as the SDK ties sessions to it, and who that is for ktx."""
+
+    def __init__(self, token: AccessToken, known_as: CallerIdentity) -> None:
+        super().__init__(token)
+        self.known_as = known_as
 
 
 @dataclass(slots=True)
@@ -49,8 +63,14 @@ class ProjectServer:
 
     project: ServedProject
     options: Options
+    meter: Meter | None = None
+    """Counts what agents take; by default, in the state of the project."""
+    is_remote: bool = False
+    """Whether requests arrive over HTTP, where each says who sends it."""
     server: Server[Any] = field(init=False)
     _limit: anyio.CapacityLimiter | None = None
+    _limits: MutableMapping[Person, anyio.CapacityLimiter] = field(default_factory=WeakValueDictionary)
+    """The limits of persons with calls."""
     _tools: Mapping[str, ServerTool] | None = None
 
     def __post_init__(self) -> None:
@@ -67,36 +87,102 @@ class ProjectServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
+        # instead of the SDK's middleware, whose spans contain names that clients choose and messages of errors
+        self.server.middleware[:] = [measure_request]
+
+    def serve(self, project: ServedProject) -> None:
+        """Answer from another project from now on; calls in progress keep theirs."""
+        self.project = project
 
     def resume(self) -> None:
         """Resume captures that are still waiting, if this server may write."""
         if not self.options.read_only:
             self.project.memories.resume()
 
+    def account(self, caller: CallerIdentity) -> Account:
+        """Return an account of what one call takes, which its line in the audit log states."""
+        if self.meter is None:
+            self.meter = Meter(self.project.layout)
+        account = Account(self.meter, caller)
+        ACCOUNTS.get([]).append(account)
+        return account
+
     async def tools(self) -> Mapping[str, ServerTool]:
         """Return the tools of this server by name, loaded on first use, after the first handshake."""
         if self._tools is None:
             self._tools = await anyio.to_thread.run_sync(offered, self.options)
+            know("gen_ai.tool.name", self._tools)
         return self._tools
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         whole = self.options.profile is Profile.ADMIN
-        found = await anyio.to_thread.run_sync(listed, self.options, await self.tools(), self.project)
+        tools = await self.tools()
+
+        def run(call: Call) -> dict[str, ServerTool]:
+            return listed(self.options, _open_to(call.identity, tools), call.project)
+
+        found = await self._read(context, run)
         return types.ListToolsResult(tools=[_definition(each, answers=whole) for each in found.values()])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        call = Call(self.project, self.options, _progress(context))
+        tools = await self.tools()
         try:
-            answer = await call_tool(await self.tools(), params.name, params.arguments or {}, call, self._slots())
+            with self._project_in_use() as project:
+                call = await self._call(context, project)
+                return _result(await self._answer(context, params, call, _open_to(call.identity, tools)))
+        except KtxError as error:
+            return _result(ToolAnswer(error=error))
+
+    async def _answer(
+        self, context: Context, params: types.CallToolRequestParams, call: Call, tools: Mapping[str, ServerTool]
+    ) -> ToolAnswer:
+        answer = ToolAnswer(error=CancelledError("the client disconnected"))
+        account = self.account(call.identity)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_when_gone, context, tasks.cancel_scope)
+                async with self._slots_of(context):
+                    answer = await call_tool(tools, params.name, params.arguments or {}, call, self._slots(), account)
+                tasks.cancel_scope.cancel()
         finally:
             call.stopped.set()
-        return _result(answer)
+        return answer
+
+    @contextlib.contextmanager
+    def _project_in_use(self) -> Iterator[ServedProject]:
+        """Yield the project that is served now, which stays open for the block."""
+        while True:
+            project = self.project
+            with project.calls.use() as granted:
+                if granted:
+                    yield project
+                    return
+            if project is self.project:
+                raise CancelledError("the server is stopping", hint="try again in a few seconds")
+
+    async def _call(self, context: Context, served: ServedProject) -> Call:
+        """Return a call by whoever sends a request, with the part of the project that is open to them."""
+        user = user_of(context)
+        if self.is_remote and context.request is None:
+            raise KtxError("the request does not say who sends it", code="internal")
+
+        def made() -> Call:
+            caller = CallerIdentity(self.options.attributes) if user is None else user.known_as
+            if user is None and self.options.agent is not None:
+                caller = with_agent(caller, served.config(), self.options.agent)
+            project = served.within(caller.connections)
+            return Call(project, self.options, _progress(context), asked_by=caller)
+
+        reads_files = self.options.agent is not None if user is None else user.known_as.connections is not None
+        if not reads_files:
+            return made()
+        return await anyio.to_thread.run_sync(made)
 
     async def _list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = None if params is None else params.cursor
-        return await self._read(lambda: prompts.resource_page(self.project, cursor))
+        return await self._read(context, lambda call: prompts.resource_page(_readable(call).project, cursor))
 
     async def _list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -107,7 +193,15 @@ class ProjectServer:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri, privacy = str(params.uri), self.options.privacy
-        return await self._read(lambda: prompts.resource_text(self.project, uri, privacy=privacy))
+
+        def run(call: Call) -> types.ReadResourceResult:
+            account = self.account(call.identity)
+            account.admit()
+            found = prompts.resource_text(_readable(call).project, uri, privacy=privacy)
+            account.settle(size=size_of(found))
+            return found
+
+        return await self._read(context, run)
 
     async def _list_prompts(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -115,14 +209,18 @@ class ProjectServer:
         return types.ListPromptsResult(prompts=list(prompts.PROMPTS))
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        return await self._read(lambda: prompts.filled(params.name, params.arguments or {}))
+        return await self._read(context, lambda call: prompts.filled(params.name, params.arguments or {}))
 
-    async def _read(self, run: Callable[[], Read]) -> Read:
+    async def _read(self, context: Context, run: Callable[[Call], Read]) -> Read:
         """Return the result of `run` in a thread; raises its error in the protocol's form, with code and hint in
         `data`.
         """
         try:
-            return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._slots())
+            with self._project_in_use() as project:
+                call = await self._call(context, project)
+                kept = call.keeping_project(lambda: run(call))
+                async with self._slots_of(context):
+                    return await anyio.to_thread.run_sync(kept, abandon_on_cancel=True, limiter=self._slots())
         except KtxError as error:
             data = error_data(error)
             raise MCPError(_PROTOCOL.get(error.code, types.INVALID_PARAMS), data["message"], data) from None
@@ -134,6 +232,70 @@ class ProjectServer:
         if self._limit is None:
             self._limit = anyio.CapacityLimiter(AT_ONCE)
         return self._limit
+
+    def _slots_of(self, context: Context) -> contextlib.AbstractAsyncContextManager[Any]:
+        """Return what lets a person wait for their own calls first, whatever agents ask for them."""
+        user = user_of(context)
+        if user is None:
+            return contextlib.nullcontext()
+        person = user.known_as.issuer, user.known_as.subject
+        return self._limits.setdefault(person, anyio.CapacityLimiter(AT_ONCE_OF_ONE))
+
+
+def user_of(context: Context) -> KnownUser | None:
+    """Return the user of the access token with which a request was sent, if any."""
+    scope = getattr(context.request, "scope", None)
+    user = scope.get("user") if isinstance(scope, Mapping) else None
+    return user if isinstance(user, KnownUser) else None
+
+
+async def measure_request(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Export each request as a span and a duration: its method, the tool, and the code of an error.
+
+    A client may send the `traceparent` of its own span in `_meta`; otherwise, each request is a trace of its own.
+    """
+    if ctx.request_id is None or not is_exporting():
+        return await call_next(ctx)
+    attributes = {"mcp.method.name": ctx.method}
+    if ctx.method == "tools/call":
+        attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": str((ctx.params or {}).get("name"))}
+    parent = (ctx.meta or {}).get("traceparent")
+    with operation(
+        "mcp",
+        kind="server",
+        metric="mcp.server.operation.duration",
+        attributes=attributes,
+        parent=parent if isinstance(parent, str) else None,
+    ) as current:
+        result = await call_next(ctx)
+        if ctx.method == "tools/call" and (code := outcome_of(result)) != "ok":
+            current.fail(code)
+        return result
+
+
+CLIENT_GONE: Final = "ktx.client_gone"
+"""The key in the scope of an HTTP request for the event that its client has disconnected."""
+
+
+async def _cancel_when_gone(context: Context, call: anyio.CancelScope) -> None:
+    """Cancel a call whose HTTP client disconnects: nobody can receive its answer, because no answers are stored."""
+    scope = getattr(context.request, "scope", None)
+    gone = scope.get(CLIENT_GONE) if isinstance(scope, Mapping) else None
+    if isinstance(gone, anyio.Event):
+        await gone.wait()
+        call.cancel()
+
+
+def _open_to(caller: CallerIdentity, tools: Mapping[str, ServerTool]) -> Mapping[str, ServerTool]:
+    """Return the tools that a caller may call."""
+    return {name: tool for name, tool in tools.items() if caller.may_call(name, writes=tool.writes)}
+
+
+def _readable(call: Call) -> Call:
+    """Return a call that may read resources: they contain what `context_read` returns."""
+    if not call.identity.may_call("context_read"):
+        raise UsageError("there are no resources", hint="use the tools of this server")
+    return call
 
 
 def offered(options: Options) -> dict[str, ServerTool]:
@@ -184,138 +346,16 @@ def _progress(context: Context) -> Callable[[float, str], None]:
     """Return the function with which a tool's thread reports progress to the client."""
 
     def report(progress: float, message: str) -> None:
-        anyio.from_thread.run(context.session.report_progress, progress, 1.0, message)
+        with contextlib.suppress(anyio.RunFinishedError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            anyio.from_thread.run(context.session.report_progress, progress, 1.0, message)  # unless nobody receives it
 
     return report
 
 
-WAITING: Final = 10_000
-"""Maximum number of buffered lines; further lines are counted, not stored."""
-
-LONGEST_TEXT: Final = 200
-LONGEST_SQL: Final = 2_000
-"""Maximum number of characters of a stored statement: both ends of a statement contain names."""
-MOST_ITEMS: Final = 20
-DEEPEST: Final = 6
-
-_NAMED: Final = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
-_SUBJECTS: Final = {"tools/call": "tool", "resources/read": "resource", "prompts/get": "prompt"}
-
-
-@dataclass(slots=True)
-class AuditLog:
-    """The audit log of one project. `privacy`: only the hash of arguments is stored."""
-
-    layout: Layout
-    transport: str
-    privacy: bool = False
-    session: str = field(default_factory=lambda: os.urandom(6).hex())
-    """Distinguishes the sessions of servers that each have a single session without an id."""
-    problem: str | None = None
-    """The reason why the last line could not be written; None if it could."""
-    _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
-    _lost: int = 0
-    _thread: threading.Thread | None = None
-
-    def note(self, entry: Mapping[str, Any]) -> None:
-        """Pass a line to the writer; returns at once, whatever happens to it."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write_all, name="audit", daemon=True)
-            self._thread.start()
-        try:
-            self._queue.put_nowait({"at": isoformat(now()), "transport": self.transport, **entry})
-        except queue.Full:
-            self._lost += 1
-            self.problem = f"{self._lost} lines were lost: they arrived faster than they could be written"
-
-    def close(self, timeout: float = 2.0) -> None:
-        """Write buffered lines within the allowed time."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            try:
-                self._queue.put(None, timeout=timeout)
-            except queue.Full:
-                return
-            thread.join(timeout)
-
-    def _write_all(self) -> None:
-        lines = RotatingLines(self.layout.mcp_audit)
-        while (entry := self._queue.get()) is not None:
-            try:
-                if not self.layout.private.exists():
-                    prepare_private_folder(self.layout)
-                lines.write(self._line(entry))
-                self.problem = None if not self._lost else self.problem
-            except Exception as error:  # noqa: BLE001 - a log that fails is told, and stops no answer
-                self.problem = (os.strerror(error.errno) if isinstance(error, OSError) and error.errno else None) or (
-                    type(error).__name__
-                )
-        lines.close()
-
-    def _line(self, entry: dict[str, Any]) -> bytes:
-        result = entry.pop("result", None)
-        if result is not None:
-            entry["outcome"], entry["bytes"] = _outcome(result), _size(result)
-            hits = _hits(result) if entry.get("tool") in _SEARCHES else None
-            entry |= {} if hits is None else {"hits": hits}
-        entry["session"] = entry.get("session") or self.session
-        if "arguments" in entry:
-            arguments = entry.pop("arguments")
-            text = json.dumps(arguments, sort_keys=True, default=str)
-            entry["arguments_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-            if not self.privacy:
-                entry["arguments"] = _shortened(arguments)
-        return json.dumps(masked(entry), default=str).encode("ascii") + b"\n"
-
-    async def middleware(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Log every tool call, every access to a resource or a prompt, and every session that begins."""
-        if ctx.request_id is None or (ctx.method not in _NAMED and ctx.method != "initialize"):
-            return await call_next(ctx)
-        started = monotonic()
-        outcome: dict[str, Any] = {"outcome": "cancelled"}
-        try:
-            result = await call_next(ctx)
-            outcome = {"result": result}
-            return result
-        except MCPError as error:
-            outcome = {"outcome": f"protocol {error.error.code}"}
-            raise
-        except Exception as error:
-            outcome = {"outcome": type(error).__name__}
-            raise
-        finally:
-            self.note({**_asked(ctx), **outcome, "ms": round((monotonic() - started) * 1000, 1)})
-
-
-def _asked(context: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    params = context.params or {}
-    entry: dict[str, Any] = {"method": context.method, "session": _session(context), "client": _client(context)}
-    if context.method in _NAMED:
-        entry[_SUBJECTS[context.method]] = one_line(str(params.get(_NAMED[context.method], "")), LONGEST_TEXT)
-        entry["arguments"] = params.get("arguments") or {}
-    return entry
-
-
-def _session(context: ServerRequestContext[Any, Any]) -> str | None:
-    """Return a value that distinguishes sessions, but not the id itself, which is as good as a key to the session."""
-    headers = getattr(context.request, "headers", None)
-    given = None if headers is None else headers.get("mcp-session-id")
-    return None if given is None else hashlib.sha256(given.encode()).hexdigest()[:12]
-
-
-def _client(context: ServerRequestContext[Any, Any]) -> dict[str, str] | None:
-    params = context.session.client_params
-    if params is not None:
-        given: Any = {"name": params.client_info.name, "version": params.client_info.version}
-    else:
-        given = (context.params or {}).get("clientInfo")
-    if not isinstance(given, Mapping):
-        return None
-    return {name: one_line(str(given.get(name, "")), LONGEST_TEXT) for name in ("name", "version")}
-
-
-def _outcome(result: Any) -> str:
+def outcome_of(result: Any) -> str:
     """Return `ok`, or the code of the error in an answer."""
+    if isinstance(result, types.CallToolResult) and not result.is_error:
+        return "ok"
     data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
     if not data.get("isError"):
         return "ok"
@@ -325,35 +365,9 @@ def _outcome(result: Any) -> str:
         return "error"
 
 
-_SEARCHES: Final = frozenset(("discover_data", "wiki_search"))
-
-
-def _hits(result: Any) -> int | None:
-    """Return the number of results of a search, or None if its answer does not say."""
-    data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
-    found = (data.get("structuredContent") or {}).get("total")
-    return found if isinstance(found, int) else None
-
-
-def _size(result: Any) -> int:
+def size_of(result: Any) -> int:
+    """Return the bytes of the texts in an answer."""
     data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
     parts = [*(data.get("content") or ()), *(data.get("contents") or ())]
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts if isinstance(text, str))
-
-
-def _shortened(value: Any, name: str = "value", depth: int = 0) -> Any:
-    """Return arguments with long text and lists truncated, and likely secrets masked."""
-    if isinstance(value, str):
-        if any(secrets(f"{name}: {value[:10_000]}")):
-            return MASK
-        most = LONGEST_SQL if name == "sql" else LONGEST_TEXT
-        return value if len(value) <= most else value[:most] + "…"
-    if depth >= DEEPEST and isinstance(value, Mapping | list):
-        return "…"
-    if isinstance(value, Mapping):
-        kept = list(value.items())[:MOST_ITEMS]
-        return {str(key)[:LONGEST_TEXT]: _shortened(each, str(key)[:LONGEST_TEXT], depth + 1) for key, each in kept}
-    if isinstance(value, list):
-        return [_shortened(each, name, depth + 1) for each in value[:MOST_ITEMS]]
-    return value

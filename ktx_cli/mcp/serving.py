@@ -22,13 +22,16 @@ from typing import Any, Final, NoReturn
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 import mcp_types as types
 import uvicorn
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from ktx_cli.core import BusyError, Command, KtxError, UsageError, isoformat, now, one_line
+from ktx_cli.jobs.serve.caller import CallerIdentity, Meter, with_agent
 from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.jobs.serve.snapshot import CHECK_SECONDS, SnapshotFollower
 from ktx_cli.jobs.serve.state import (
     TOKEN_VARIABLE,
     ServedFolder,
@@ -39,10 +42,13 @@ from ktx_cli.jobs.serve.state import (
     required_token,
     write_server_state,
 )
-from ktx_cli.mcp.http import LARGEST_BODY, LARGEST_HEADERS, AccessPolicy, HttpServer, Served, TimedProtocol
-from ktx_cli.mcp.server import AuditLog, ProjectServer
+from ktx_cli.mcp.access import LARGEST_HEADERS, AccessPolicy
+from ktx_cli.mcp.audit import AuditLog
+from ktx_cli.mcp.http import LARGEST_BODY, HttpServer, Served, TimedProtocol
+from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.tool import Options
 from ktx_cli.project import Layout, load_config, mask
+from ktx_cli.telemetry import begin_command, end_command, start
 
 GRACE_SECONDS: Final = 5
 """The seconds that requests in progress have to finish when the server stops."""
@@ -66,7 +72,9 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
 
     Raises what keeps it from starting: `UsageError`, `ConfigError`, `SecretError`, `BusyError`.
     """
-    token, _ = required_token(settings, environ)
+    configs = [load_config(Layout(Path(each.folder)).config).config for each in settings.projects]
+    issuers = [each.serving.identity is not None for each in configs]
+    token, _ = required_token(settings, environ, issuers=all(issuers))
     instance, ending = secrets.token_hex(8), Ending()
     kept = {name: value for name, value in environ.items() if name not in (TOKEN_VARIABLE, "KTX_PROJECT_DIR")}
     with ExitStack() as stack:
@@ -74,10 +82,10 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
         served = tuple(stack.enter_context(_served(each, settings, kept)) for each in settings.projects)
         bound = stack.enter_context(closing(_bound(settings)))
         port = bound.getsockname()[1]
-        state = ServerState(instance, settings, port, token_required=token is not None)
+        state = ServerState(instance, settings, port, token_required=token is not None or any(issuers))
         for each in served:
-            stack.callback(remove_server_state, each.project.project.layout, instance)
-            write_server_state(each.project.project.layout, state)
+            stack.callback(remove_server_state, each.layout, instance)
+            write_server_state(each.layout, state)
         policy = AccessPolicy.of(
             settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token
         )
@@ -89,14 +97,27 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
 def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str, str]) -> Any:
     """Keep one project open: its lock, its server and its audit log; raises `ConfigError` for unusable settings."""
     layout = Layout(Path(folder.folder))
-    load_config(layout.config)
-    with only_server(layout), closing(ServedProject(layout, dict(environ), is_own_process=True)) as project:
-        audit = AuditLog(layout, "http", settings.privacy)
-        options = Options(settings.read_only, settings.privacy, settings.user_attributes, settings.profile)
-        server = ProjectServer(project, options)
+    config = load_config(layout.config).config
+    if settings.agent is not None:
+        with_agent(CallerIdentity(), config, settings.agent)  # raises for an unknown agent
+    with ExitStack() as stack:
+        stack.enter_context(only_server(layout))
+        follower = None
+        if settings.replica:
+            follower = stack.enter_context(closing(SnapshotFollower(layout, dict(environ))))
+            project = follower.open()
+        else:
+            project = stack.enter_context(closing(ServedProject(layout, dict(environ), is_own_process=True)))
+        audit = AuditLog(layout, "http", settings.privacy, settings.agent)
+        read_only = settings.read_only or settings.replica
+        options = Options(read_only, settings.privacy, settings.user_attributes, settings.profile, settings.agent)
+        meter = stack.enter_context(closing(Meter(layout)))
+        server = ProjectServer(project, options, meter)
+        if follower is not None:
+            follower.on_change = server.serve
         server.resume()
         with closing(audit):
-            yield Served(folder.path, server, audit)
+            yield Served(folder.path, server, audit, follower)
 
 
 def _bound(settings: ServerSettings) -> socket.socket:
@@ -143,14 +164,28 @@ async def _run(server: HttpServer, bound: socket.socket, started: Callable[[], N
     async with anyio.create_task_group() as tasks:
         await tasks.start(_wait_for_signal, server, runner, ending)
         tasks.start_soon(_end_without_projects, server, runner)
+        for each in server.served:
+            if each.follower is not None:
+                tasks.start_soon(_follow, each.follower)
         started()
         await runner.serve(sockets=[bound])
         tasks.cancel_scope.cancel()
 
 
+async def _follow(follower: SnapshotFollower) -> None:
+    """Serve each newer snapshot that is published; one that cannot be opened is logged, and the last one stays."""
+    logged: KtxError | None = None
+    while True:
+        await anyio.sleep(CHECK_SECONDS)
+        await anyio.to_thread.run_sync(follower.refresh, abandon_on_cancel=True)
+        if follower.problem is not None and (logged is None or logged.message != follower.problem.message):
+            logging.getLogger(__name__).warning("the newest snapshot is not served: %s", follower.problem.message)
+        logged = follower.problem
+
+
 async def _end_without_projects(server: HttpServer, runner: uvicorn.Server) -> None:
     """Stop if every project's folder was removed: such a server could no longer be stopped by name."""
-    while any(each.project.project.layout.root.is_dir() for each in server.served):
+    while any(each.layout.root.is_dir() for each in server.served):
         await anyio.sleep(LOOK_SECONDS)
     runner.should_exit = True
 
@@ -196,6 +231,7 @@ PATIENCE_SECONDS: Final = 2.0
 
 def leave(code: int) -> NoReturn:
     """End this process. A statement that nobody waits for is not waited for, however long it may take."""
+    end_command(code)
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(PATIENCE_SECONDS)
@@ -244,10 +280,11 @@ def serve_stdio(server: ProjectServer) -> int:
 
     Stdout only carries the protocol: any other output, from Python or below, goes to stderr.
     """
-    audit = AuditLog(server.project.layout, "stdio", server.options.privacy)
+    audit = AuditLog(server.project.layout, "stdio", server.options.privacy, server.options.agent)
+    server.meter = meter = Meter(server.project.layout)
     server.server.middleware.append(audit.middleware)
     server.resume()
-    with plain_log(), contextlib.closing(audit):
+    with plain_log(), contextlib.closing(meter), contextlib.closing(audit):
         return anyio.run(_serve, server)
 
 
@@ -370,6 +407,8 @@ def main() -> None:
             os.write(1, json.dumps(document).encode() + b"\n")
         os.dup2(2, 1)
 
+    start(os.environ)  # the command that started this process says what is wrong
+    begin_command("mcp-server")
     try:
         settings = ServerSettings.from_json(json.loads(sys.argv[1]))
         serve_http(settings, os.environ, lambda state: say(instance=state.instance))

@@ -7,23 +7,25 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar, get_args, get_type_hints
 
 import anyio
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.core import KtxError, ResultWarning, UsageError, did_you_mean, listing
+from ktx_cli.core import CancelledError, KtxError, ResultWarning, UsageError, did_you_mean, listing
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.serve.ask import Stop, Watch
+from ktx_cli.jobs.serve.caller import Account, CallerIdentity
 from ktx_cli.jobs.serve.project import ServedProject
-from ktx_cli.jobs.serve.state import attributes_of_caller
 from ktx_cli.project import connection_of
 
 if TYPE_CHECKING:
     from ktx_cli.project import Mount, Mounts
+    from ktx_cli.semantic import Caller
 
+Result = TypeVar("Result")
 Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="`next_offset` of the previous page.")]
 Connection = Annotated[str, Field(max_length=200, description="Connection id, from context_status.")]
 User = Annotated[str, Field(max_length=200, description="User id: include this user's own pages, before shared ones.")]
@@ -60,20 +62,23 @@ class Options:
     """The options a server was started with.
 
     `read_only`: offer no tools that write. `privacy`: never return row values. `attributes`: the attributes of the
-    caller, used by row policies. `profile`: the set of tools that is listed.
+    caller, used by row policies and masks. `profile`: the set of tools that is listed. `agent`: the agent in
+    `serving.agents` that asks. An access token replaces `attributes` and `agent`.
     """
 
     read_only: bool = False
     privacy: bool = False
     attributes: Mapping[str, Any] = field(default_factory=dict)
     profile: Profile = Profile.DEFAULT
+    agent: str | None = None
 
 
 @dataclass(slots=True)
 class Call:
     """One tool call in progress. `report` is called with the progress from 0 to 1 and a message.
 
-    `mounts`: the mounted projects, for a tool that covers all of them. `mount`: the mount that this project is, if any.
+    `asked_by`: the caller; None for the one that the options of the server describe. `mounts`: the mounted projects,
+    for a tool that covers all of them. `mount`: the mount that this project is, if any.
     """
 
     project: ServedProject
@@ -82,6 +87,7 @@ class Call:
     stopped: Stop = field(default_factory=Stop)
     mounts: Mounts | None = None
     mount: Mount | None = None
+    asked_by: CallerIdentity | None = None
 
     def within(self, mount: Mount | None) -> Call:
         """Return this call for one of its projects, or for the root alone if None."""
@@ -103,20 +109,40 @@ class Call:
         return name if self.mount is None or not name else self.mount.qualified(name)
 
     @property
-    def attributes(self) -> dict[str, Any]:
-        """The attributes of the caller: from the options of the server and the current `ktx.yaml`."""
-        config = self.project.config()
-        return attributes_of_caller(config.mcp.user_attributes, self.options.attributes)
+    def identity(self) -> CallerIdentity:
+        """The caller, from an access token or from the options of the server."""
+        return self.asked_by or CallerIdentity(self.options.attributes)
+
+    @property
+    def caller(self) -> Caller:
+        """The person for whom the call is answered, and the agent that makes it; policies must hold for both."""
+        return self.identity.caller(self.project.config())
 
     def user(self, asked: str | None) -> str | None:
         """Return the user that a call names; raises `UsageError` if it is not the user of this server.
 
-        The attribute `id` of the caller identifies that user. Without it, a call may name any user.
+        The attribute `id` of the caller identifies that user. Without it, a call may name any user, unless an access
+        token identifies the caller.
         """
-        own = self.attributes.get("id")
-        if asked is not None and own is not None and asked != str(own):
-            raise UsageError("this server provides only the pages of its own user", hint=f"omit `user`, or use {own}")
+        own = self.caller.values_of("id")
+        if asked is not None and not own and self.identity.has_token:
+            hint = "omit `user`; whoever runs this server maps a claim to `id` in serving.identity.attributes"
+            raise UsageError("this server does not know whose pages you may read", hint=hint)
+        if asked is not None and own and {str(each) for each in own} != {asked}:
+            hint = f"omit `user`, or use {own[0]}" if len(own) == 1 else "omit `user`"
+            raise UsageError("this server provides only the pages of its own user", hint=hint)
         return asked
+
+    def keeping_project(self, run: Callable[[], Result]) -> Callable[[], Result]:
+        """Return a function that keeps the project open while it runs, also after its call was cancelled."""
+
+        def running() -> Result:
+            with self.project.calls.use() as granted:
+                if not granted:
+                    raise CancelledError("the project was closed before the call began")
+                return run()
+
+        return running
 
     @property
     def watch(self) -> Watch:
@@ -130,8 +156,9 @@ class ServerTool:
 
     `writes`: the tool changes the project, or starts a run that does. A paged tool has an argument `offset`. `takes`:
     the name of a tool with the same arguments, so that they are not listed a second time. `pipelines`: the tool is only
-    listed if a connection runs aggregation pipelines. `reach`: what the tool covers
-    at a root with mounts: the root's own project, the project of one layer or database, or all projects together.
+    listed if a connection runs aggregation pipelines. `queries`: a call counts as a query. `reach`: what the tool
+    covers at a root with mounts: the root's own project, the project of one layer or database, or all projects
+    together.
     """
 
     name: str
@@ -145,6 +172,7 @@ class ServerTool:
     open_world: bool = False
     takes: str | None = None
     pipelines: bool = False
+    queries: bool = False
     reach: Literal["own", "layer", "database", "all"] = "own"
 
     def answer(self, call: Call, value: Any) -> Output:
@@ -380,26 +408,65 @@ def error_data(error: KtxError) -> dict[str, Any]:
 
 
 async def call_tool(
-    tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call, limit: anyio.CapacityLimiter
+    tools: Mapping[str, ServerTool],
+    name: str,
+    arguments: Mapping[str, Any],
+    call: Call,
+    limit: anyio.CapacityLimiter,
+    account: Account,
 ) -> ToolAnswer:
-    """Return the answer to a call; a failure is also returned as an answer. Cancelling returns immediately."""
+    """Return the answer to a call; a failure is also returned as an answer. Cancelling returns immediately.
+
+    The text of every answer counts, also that of an error, which may contain values: with an error, a query counts as
+    one row.
+    """
+    tool = tools.get(name)
+    is_query = tool is not None and tool.queries
+
+    def run() -> ToolAnswer:
+        try:
+            account.admit(queries=int(is_query))
+            answer, has_run = _answered(tools, name, arguments, call)
+            if not call.stopped.is_set():  # otherwise, nobody receives it
+                rows = len((answer.data or {}).get("rows") or ()) if answer.error is None else int(has_run)
+                size = len(answer.text.encode("utf-8", "surrogatepass"))
+                account.settle(rows=rows if is_query else 0, size=size)
+        except KtxError as error:
+            return ToolAnswer(error=error)
+        return answer
+
+    return await anyio.to_thread.run_sync(call.keeping_project(run), abandon_on_cancel=True, limiter=limit)
+
+
+def _answered(
+    tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call
+) -> tuple[ToolAnswer, bool]:
+    """Return the answer to a call, and whether its tool has run."""
+    has_run = False
     try:
         tool = tools.get(name)
         if tool is None:
             near = did_you_mean(name[:100], tools)
             hint = f"did you mean `{near}`?" if near else f"available tools: {listing(tools, 30)}"
             raise UsageError(f"there is no tool `{name[:100]}`", hint=hint)
+        if tool.writes and not call.identity.may_write:
+            hint = "ask for a token with the scopes in serving.identity.write_scopes"
+            raise KtxError(f"the access token does not allow {name}", hint=hint, code="permission")
         value = _checked(tool, arguments)
-
-        def run() -> dict[str, Any]:
-            return fit_answer(tool.answer(call, value), getattr(value, "offset", 0))
-
-        return ToolAnswer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
+        has_run = True
+        return ToolAnswer(fit_answer(tool.answer(call, value), getattr(value, "offset", 0))), True
     except KtxError as error:
-        return ToolAnswer(error=error)
+        missing = error.details.get("attribute") if error.code == "policy" else None
+        if missing is not None and call.identity.has_token:
+            error.hint = (
+                "the access token does not state it: whoever runs this server maps a claim to it in "
+                f"serving.identity.attributes.{missing}"
+            )
+        return ToolAnswer(error=error), has_run
     except Exception as problem:  # a bug must not end the session of the agent
         log.exception("the tool %s failed", name)
-        return ToolAnswer(error=KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal"))
+        internal = KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal")
+        return ToolAnswer(error=internal), has_run
 
 
 def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:

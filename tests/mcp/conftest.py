@@ -188,7 +188,8 @@ class Company:
         hashes = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
         with open_for_writing(Layout(self.folder)) as database:
             database.execute(
-                "INSERT OR REPLACE INTO fetches VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO fetches (connection, kind, finished, cursor, files, projected)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
                 (source, "files", "2024-01-01T00:00:00.000Z", None, json.dumps(hashes), ""),
             )
 

@@ -108,6 +108,13 @@ TEXTS = {
         " {name: ssn, visibility: public}]\n" + POLICY
     ),
     "masked: true": f"name: people\n{HIDING.replace('visibility: hidden', 'masked: true')}{POLICY}",
+    "mask without a value": f"name: people\n{HIDING.replace('visibility: hidden', 'mask: ')}{POLICY}",
+    "mask of a text": f"name: people\n{HIDING.replace('visibility: hidden', 'mask: support')}{POLICY}",
+    "mask with another key": f"name: people\n{HIDING.replace('visibility: hidden', 'mask: {except: 1}')}{POLICY}",
+    "mask below constraints": (
+        f"name: people\ncolumn_overrides: [{{name: ssn, constraints: {{mask: {{unless: {{a: [b]}}}}}}}}]\n{POLICY}"
+    ),
+    "two masks": "name: people\ncolumn_overrides: [{name: ssn, mask: {}}, {name: ssn, mask: {value: x}}]\n" + POLICY,
     "rls": f"name: people\n{HIDING}{POLICY.replace('policies', 'rls')}",
     "policies without a value": f"name: people\n{HIDING}policies:\n",
     "policies without a value, and a comment": f"name: people\n{HIDING}policies: # below\n#  - name: own\n",

@@ -169,8 +169,9 @@ _POLICY = 'policies: [{name: own, filter: "id > {{ user.least }}"}]\n'
 LIMITS = {
     "subscriptions": ("semantic-layer/wh/subscriptions.yaml", _POLICY),
     "accounts": ("semantic-layer/wh/accounts.yaml", f"name: accounts\n{_POLICY}"),
+    "masks": ("semantic-layer/wh/accounts.yaml", "name: accounts\ncolumn_overrides: [{name: is_internal, mask: {}}]\n"),
 }
-BEHIND = f"{QUESTION} the effect is hidden because of row policies; decide with `ktx decide {POINT}`"
+BEHIND = f"{QUESTION} the effect is hidden because of row policies or masks; decide with `ktx decide {POINT}`"
 
 
 @pytest.mark.parametrize("limited", sorted(LIMITS))
@@ -261,7 +262,7 @@ def test_behind_a_policy_no_note_names_a_status(work: Path, copies: Callable[[Bu
             stream.write(LIMITS["subscriptions"][1])
         (note,) = _notes(company, attributes={"least": 3})
         assert note == (
-            "open: The status of subscriptions is undecided. the effect is hidden because of row policies; "
+            "open: The status of subscriptions is undecided. the effect is hidden because of row policies or masks; "
             f"decide with `ktx decide {STATE_ID}`"
         )
     finally:

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import shutil
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -147,6 +148,20 @@ def test_a_body_without_an_end_is_refused(attacked: Attacked) -> None:
     got = Wire(attacked.wire.port, token=TOKEN).send(body=body, headers=headers)
     attacked.row("oversized body in pieces", got.status, "body")
     assert got.status == 413
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/health", "/elsewhere"])
+def test_a_request_with_two_lengths_is_refused(attacked: Attacked, path: str) -> None:
+    """A proxy could see its end elsewhere, and take the rest for the beginning of a request of somebody else."""
+    rest = f"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nTransfer-Encoding: chunked\r\n"
+    with socket.create_connection(("127.0.0.1", attacked.wire.port)) as client:
+        client.sendall(f"{head}Content-Length: {len(rest) + 5}\r\n\r\n0\r\n\r\n{rest}".encode())
+        client.settimeout(30)
+        answer = client.makefile("rb").read()
+    attacked.row(f"two lengths at {path}", answer.split()[1].decode(), "framing")
+    assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1, "the connection ends"
+    assert b'"framing"' in answer
 
 
 def test_sessions_are_not_guessed(attacked: Attacked) -> None:

@@ -8,12 +8,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
+import anyio
 import pytest
 
+from ktx_cli.mcp.server import _progress
 from ktx_cli.mcp.serving import LARGEST_MESSAGE
 from tests.mcp.wire import KTX, made
 from tests.worlds.forks import shared
@@ -143,6 +148,32 @@ def test_the_last_line_needs_no_end(server: Stdio) -> None:
     out, err = server.process.communicate(json.dumps(ASKED), timeout=30)
     assert server.process.returncode == 0 and err == ""
     assert out == "" or json.loads(out)["id"] == 2
+
+
+@pytest.mark.parametrize("error", [anyio.ClosedResourceError, anyio.BrokenResourceError])
+def test_a_call_does_not_fail_because_nobody_receives_its_progress(error: type[Exception]) -> None:
+    report = _progress(
+        cast("Any", SimpleNamespace(session=SimpleNamespace(report_progress=AsyncMock(side_effect=error))))
+    )
+    anyio.run(anyio.to_thread.run_sync, report, 0.0, "compiling")
+
+
+def test_a_call_does_not_fail_because_the_server_has_ended() -> None:
+    report = _progress(cast("Any", SimpleNamespace(session=SimpleNamespace(report_progress=AsyncMock()))))
+    ended, reported = threading.Event(), threading.Event()
+
+    def call() -> None:
+        ended.wait(30)
+        report(0.0, "compiling")
+        reported.set()
+
+    async def serve() -> None:
+        with anyio.move_on_after(0.01):
+            await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+
+    anyio.run(serve)
+    ended.set()
+    assert reported.wait(30)
 
 
 def test_calls_are_noted(server: Stdio, folder: Path) -> None:

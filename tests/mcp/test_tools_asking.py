@@ -11,6 +11,7 @@ import pytest
 from ktx_cli.core.errors import CancelledError, KtxError
 from ktx_cli.jobs.semantic.question import Question
 from ktx_cli.jobs.serve.ask import Stop, Watch, ask_served, run_served
+from ktx_cli.semantic.caller import NOBODY
 from tests.mcp.conftest import CONFIG, Company
 
 REVENUE = {"measures": ["orders.revenue"], "dimensions": ["customers.country"], "order_by": ["customers.country"]}
@@ -294,6 +295,39 @@ def test_checks_repeat_no_words_of_a_database_where_rows_are_hidden(company: Com
     assert "no such table" in company.call("sl_validate", asked).text
 
 
+HALL = """\
+name: halls
+table: halls
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: keeper, type: number}
+  - {name: secret, type: number, visibility: hidden}
+  - {name: shadow, type: number, expr: secret + 0}
+joins:
+  - {to: staff, on: halls.keeper = staff.id, relationship: many_to_one}
+  - {to: facts, on: halls.shadow = facts.id, relationship: many_to_one}
+"""
+
+
+def test_data_that_is_hidden_from_the_caller_is_not_checked(company: Company) -> None:
+    company.run("CREATE TABLE halls (id INTEGER, keeper INTEGER, secret INTEGER)")
+    company.source("halls", HALL)
+    quiet = "name: quiet\nsql: SELECT id FROM staff\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+    company.source("quiet", quiet)
+    caller = {"region": "EU"}
+    asked = {"sources": ["staff", "halls", "quiet"], "data": True}
+    before = company.call("sl_validate", asked, attributes=caller)
+    company.run("INSERT INTO staff VALUES (2, 'US', 'x'), (2, 'US', 'y'); INSERT INTO halls VALUES (1, 77, 9999999)")
+    after = company.call("sl_validate", asked, attributes=caller)
+    assert after.text == before.text
+    assert after.data["checks"] == {"passed": 3, "skipped": 7}, "2 tables and the grain of halls are checked"
+    assert "7 data checks were skipped" in after.data["warnings"][0]
+    company.run("INSERT INTO halls VALUES (1, 77, 9999999)")
+    problems = company.call("sl_validate", asked, attributes=caller).data["problems"]
+    assert [each["source"] for each in problems if each["code"] == "grain_not_unique"] == ["halls"]
+
+
 def test_hidden_characters_of_definitions_are_shown_and_those_of_rows_are_left(company: Company) -> None:
     company.run("INSERT INTO customers VALUES (3, 'D\u200bK', '')")
     asked = {"dimensions": ["customers.country"], "filters": ["customers.country <> 'x\u200b'"]}
@@ -335,7 +369,9 @@ def test_a_call_nobody_waits_for_begins_no_other_statement(company: Company) -> 
     with pytest.raises(CancelledError):
         ask_served(company.served(), Question(REVENUE), offset=0, privacy=False, watch=Watch(stop, said))
     with pytest.raises(CancelledError):
-        run_served(company.served(), "SELECT 1", None, max_rows=1, offset=0, privacy=False, watch=Watch(stop))
+        run_served(
+            company.served(), "SELECT 1", None, caller=NOBODY, max_rows=1, offset=0, privacy=False, watch=Watch(stop)
+        )
 
 
 def test_the_client_may_go_on_after_it_cancelled_a_call(company: Company) -> None:
@@ -425,6 +461,19 @@ def test_nothing_hidden_is_read_for_another_database(sql: str, federated: Compan
     error = federated.call("sql_execution", {"connection": FEDERATED, "sql": sql}).error
     assert error is not None
     assert error["code"] == "hidden" and ("hidden" in error["message"] or "row policies" in error["message"]), error
+
+
+def test_a_masked_column_is_read_for_another_database_by_callers_who_see_it(federated: Company) -> None:
+    overlay = "name: contacts\ncolumn_overrides: [{name: email, mask: {unless: {role: [support]}}}]\n"
+    federated.write("semantic-layer/crm/contacts.yaml", overlay)
+    sql = "SELECT email FROM crm.contacts"
+    asked = {"connection": FEDERATED, "sql": sql}
+    error = federated.call("sql_execution", asked).error
+    assert error is not None and error["code"] == "hidden"
+    reply = federated.call("sql_execution", asked, attributes={"role": "support"})
+    assert reply.error is None, reply.error
+    assert reply.data["rows"] == [["x@y.z"]]
+    assert federated.call("sql_execution", {**asked, "offset": 1}).error is not None
 
 
 def test_with_privacy_databases_are_not_joined(federated: Company) -> None:

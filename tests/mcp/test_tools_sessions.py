@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -15,9 +17,12 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.memory import create_client_server_memory_streams
 
 from ktx_cli.jobs.clients.targets import Profile
+from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.server import ProjectServer
-from ktx_cli.mcp.tool import Options
+from ktx_cli.mcp.tool import Call, Options
 from ktx_cli.mcp.tools import PROFILES
+from ktx_cli.mcp.tools.query import sl_query
+from ktx_cli.project import Layout
 from tests.mcp.conftest import Company
 
 SERVE = """
@@ -38,9 +43,14 @@ REVENUE = {"measures": ["orders.revenue"], "dimensions": ["customers.country"], 
 
 def in_memory(company: Company, work: Callable[[ClientSession], Awaitable[Any]], **options: bool) -> Any:
     """Let a session do something that shook hands as clients before 2026 do, every message as JSON-RPC has it."""
+    return in_memory_of(ProjectServer(company.served(), Options(**options)), work)
+
+
+def in_memory_of(project_server: ProjectServer, work: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+    """Let such a session of a server do something."""
 
     async def main() -> Any:
-        server = ProjectServer(company.served(), Options(**options)).server
+        server = project_server.server
         async with create_client_server_memory_streams() as (near, far), anyio.create_task_group() as tasks:
             tasks.start_soon(server.run, *far, server.create_initialization_options())
             async with ClientSession(*near) as session:
@@ -92,6 +102,65 @@ def test_a_cancelled_call_is_not_waited_for(company: Company) -> None:
         return scope.cancelled_caught and not after.is_error
 
     assert in_memory(company, work)
+
+
+@pytest.mark.parametrize("ends", ["with its answer", "cancelled while it runs", "cancelled while it waits"])
+def test_a_project_stays_open_until_the_last_call_that_uses_it_ends(company: Company, ends: str) -> None:
+    begun, finish = threading.Event(), threading.Event()
+    old, new = company.served(), ServedProject(Layout(company.folder), {})
+    company.projects.append(new)
+
+    def slow(call: Call, value: Any) -> Any:
+        begun.set()
+        assert finish.wait(30) and call.project is old
+        return sl_query.run(call, value)
+
+    async def work(server: ProjectServer, session: ClientSession) -> Any:
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await session.call_tool("sl_query", REVENUE))
+
+        waits, slots = ends == "cancelled while it waits", server._slots()
+        if waits:
+            slots.total_tokens = 1
+            await slots.acquire_on_behalf_of(ends)
+        async with anyio.create_task_group() as tasks:
+            cancelled = await tasks.start(_cancellable, ask)
+            if waits:
+                await anyio.sleep(0.2)
+            else:
+                await anyio.to_thread.run_sync(begun.wait, 30)
+            server.serve(new)
+            assert not old.calls.end()
+            if ends != "with its answer":
+                cancelled.cancel()
+                await anyio.sleep(0.2)
+                assert old.calls.end() is waits
+            if waits:
+                slots.release_on_behalf_of(ends)
+            assert (await session.list_tools()).tools, "the newer project answers"
+            finish.set()
+            with anyio.fail_after(30):
+                while not (old.calls.end() and (answers or cancelled.cancel_called)):
+                    await anyio.sleep(0.01)
+        old.close()
+        return answers
+
+    server = ProjectServer(old, Options())
+    server._tools = {"sl_query": replace(sl_query, run=slow)}
+    answers = in_memory_of(server, lambda session: work(server, session))
+    assert [each.structured_content["rows"] for each in answers] == (
+        [[["NO", 10.0], ["SE", 20.0]]] if ends == "with its answer" else []
+    )
+
+
+async def _cancellable(
+    work: Callable[[], Awaitable[None]], *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]
+) -> None:
+    with anyio.CancelScope() as scope:
+        task_status.started(scope)
+        await work()
 
 
 @pytest.mark.slow

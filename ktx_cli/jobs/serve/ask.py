@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
-from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
+from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, monotonic, one_line
 from ktx_cli.jobs.semantic.federation import FEDERATED
 from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer
@@ -21,8 +21,8 @@ from ktx_cli.jobs.semantic.sql import PipelineAnswer, SqlAnswer, only_database, 
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import user_attributes_required
 from ktx_cli.project import KtxConfig, WorkingTree
-from ktx_cli.protection import Refused, check_collections, check_protected, has_protected, read_relations
-from ktx_cli.semantic import Model, SemanticError, VisibleModel
+from ktx_cli.protection import Refused, Relations, check_collections, check_protected, has_protected, read_relations
+from ktx_cli.semantic import Caller, Model, SemanticError, VisibleModel
 from ktx_cli.warehouses import Connector, ForwardingConnector, Opener, QueryResult, Scope, TableRef, row_memory
 
 MOST_BYTES: Final = 4_000_000
@@ -51,12 +51,12 @@ Answer = TypeVar("Answer", LayerAnswer, SqlAnswer, PipelineAnswer)
 
 
 def ask_served(
-    project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch
+    project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch, asker: str = ""
 ) -> tuple[LayerAnswer, RowPage]:
     """Return the answer to a question, and its rows starting at `offset`: no rows with `privacy`.
 
-    Raises the errors of `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not
-    confirm.
+    `asker`: distinguishes callers, whose answers are never another's next page. Raises the errors of `ask_layer`, and
+    `KtxError` (`not_verified`) for numbers that a second computation does not confirm.
     """
     config = project.config()
     connection = choose_layer(project.layout, config, question.connection)
@@ -92,7 +92,7 @@ def ask_served(
             raise error
         return answer
 
-    asked = ("sl_query", dataclasses.asdict(question), connection)
+    asked = ("sl_query", asker, dataclasses.asdict(question), connection)
     answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
     rows = () if privacy else answer.rows[offset:]
     return answer, RowPage(rows, len(answer.rows), (*warnings, *answer.warnings))
@@ -113,7 +113,16 @@ def _kept(
 
 
 def run_served(
-    project: ServedProject, sql: str, connection: str | None, *, max_rows: int, offset: int, privacy: bool, watch: Watch
+    project: ServedProject,
+    sql: str,
+    connection: str | None,
+    *,
+    caller: Caller,
+    max_rows: int,
+    offset: int,
+    privacy: bool,
+    watch: Watch,
+    asker: str = "",
 ) -> tuple[SqlAnswer, RowPage]:
     """Return the answer to a statement, and its rows starting at `offset`: only counts with `privacy`.
 
@@ -122,7 +131,7 @@ def run_served(
     config = project.config()
     chosen = connection or only_database(project.layout, config)
     model = project.load_layer(project.layout, config, chosen) if chosen in config.databases() else None
-    _require_open(project, model, sql)
+    _require_open(project, model, sql, caller)
     if privacy:
         if chosen == FEDERATED:
             message = "a server that was started with --privacy cannot join the tables of several databases"
@@ -144,11 +153,11 @@ def run_served(
                 model=model,
                 effects=not privacy,
                 check=lambda member, part: _require_open(
-                    project, project.load_layer(project.layout, config, member), part
+                    project, project.load_layer(project.layout, config, member), part, caller
                 ),
             )
 
-    asked = ("sql_execution", sql, chosen, max_rows)
+    asked = ("sql_execution", asker, sql, chosen, max_rows, caller.to_json())
     layers: tuple[Model | None, ...] = (model,)
     if chosen == FEDERATED:
         layers = tuple(project.load_layer(project.layout, config, each) for each in sorted(config.databases()))
@@ -163,10 +172,12 @@ def aggregate_served(
     pipeline: str,
     connection: str | None,
     *,
+    caller: Caller,
     max_rows: int,
     offset: int,
     privacy: bool,
     watch: Watch,
+    asker: str = "",
 ) -> tuple[PipelineAnswer, RowPage]:
     """Return the answer to a pipeline in Extended JSON, and its rows starting at `offset`: only counts with `privacy`.
 
@@ -177,8 +188,10 @@ def aggregate_served(
     prepared = prepare_pipeline(project.layout, config, collection, pipeline, connection)
     model = project.load_layer(project.layout, config, prepared.connection)
     try:
-        scanned = read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model) else None
-        check_collections(model, collection, prepared.checked.reads, scanned)
+        scanned = (
+            read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model, caller) else None
+        )
+        check_collections(model, collection, prepared.checked.reads, scanned, caller)
     except Refused as error:
         hint = "use sl_query, which only reads what may be shown"
         raise KtxError(str(error), hint=hint, code="hidden") from None
@@ -202,7 +215,7 @@ def aggregate_served(
                 opener=watch.opener(project.pool.open),
             )
 
-    asked = ("mongo_query", collection, pipeline, prepared.connection, max_rows)
+    asked = ("mongo_query", asker, collection, pipeline, prepared.connection, max_rows, caller.to_json())
     answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
     rows = answer.rows
     if privacy:
@@ -213,12 +226,21 @@ def aggregate_served(
     return answer, RowPage(rows[offset:], len(answer.rows), warnings)
 
 
-def _require_open(project: ServedProject, model: Model | None, sql: str) -> None:
+def _scanned(project: ServedProject, model: Model, caller: Caller) -> Relations | None:
+    """Return what the last scan found, or None if nothing is hidden from the caller."""
+    if not has_protected(model, caller):
+        return None
+    return read_relations(WorkingTree(project.layout.root), model.connection)
+
+
+def _require_open(project: ServedProject, model: Model | None, sql: str, caller: Caller) -> None:
     if model is None:
         return
     try:
-        scanned = read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model) else None
-        check_protected(model, sql, scanned)
+        scanned = (
+            read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model, caller) else None
+        )
+        check_protected(model, sql, scanned, caller)
     except Refused as error:
         broken = bool(model.barred) or model.sealed is not None
         check = Command("sl", "validate", "-c", model.connection, "--no-data")
@@ -290,21 +312,37 @@ def hidden_names_redacted(model: Model, question: Question) -> Iterator[None]:
         raise
 
 
+_AGAIN: Final = 0.05
+"""Seconds until work in progress is ended again: a statement may not have arrived in its database at first."""
+
+_AGAIN_AT_MOST: Final = 1.0
+_ENDING_SECONDS: Final = 10.0
+
+
 class Stop:
     """A flag that the caller has disconnected, with the work to end then; thread-safe."""
 
     def __init__(self) -> None:
         self._set = False
         self._ends: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
     def set(self) -> None:
-        """Set the flag, and end work in progress."""
-        with self._lock:
-            self._set = True
-            for end in self._ends:
-                end()
-            self._ends.clear()
+        """Set the flag, and begin to end work in progress; returns at once, because a database may answer late."""
+        with self._changed:
+            first, self._set = not self._set, True
+            if first and self._ends:
+                # The end of the process waits for it a moment, so that the database learns of it.
+                threading.Thread(target=self._end_all, name="stop", daemon=False).start()
+
+    def _end_all(self) -> None:
+        until, seconds = monotonic() + _ENDING_SECONDS, _AGAIN
+        with self._changed:
+            while self._ends and monotonic() < until:
+                for end in self._ends:
+                    end()
+                self._changed.wait(seconds)
+                seconds = min(2 * seconds, _AGAIN_AT_MOST)
 
     def is_set(self) -> bool:
         """Whether the caller has disconnected."""
@@ -312,17 +350,17 @@ class Stop:
 
     @contextlib.contextmanager
     def ending(self, end: Callable[[], None]) -> Iterator[None]:
-        """Do work that `end` can end: it is called at most once, and only during this work."""
-        with self._lock:
+        """Do work that `end` can end: it is called until this work ends, and only during it."""
+        with self._changed:
             if self._set:
                 raise CancelledError("the client cancelled the call")
             self._ends.append(end)
         try:
             yield
         finally:
-            with self._lock:
-                if end in self._ends:
-                    self._ends.remove(end)
+            with self._changed:
+                self._ends.remove(end)
+                self._changed.notify()
 
 
 @dataclass(frozen=True, slots=True)

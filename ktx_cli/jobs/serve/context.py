@@ -22,7 +22,7 @@ from ktx_cli.jobs.semantic.layers import (
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
 from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
-from ktx_cli.jobs.wiki import find_page, scope_of
+from ktx_cli.jobs.wiki import find_page, read_wiki, scope_of
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_state
 from ktx_cli.protection import read_relations
 from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
@@ -36,12 +36,14 @@ from ktx_cli.semantic import (
     database_of,
     layer_ids,
     load_lists,
+    masks_of,
 )
-from ktx_cli.wiki import Kind, Page, backlinks, references, scopes_seen_from
+from ktx_cli.wiki import Kind, Page, backlinks, is_about, references, scopes_seen_from
 
 if TYPE_CHECKING:
     from ktx_cli.core import Diagnostic, ResultWarning
     from ktx_cli.project import Mount
+    from ktx_cli.semantic import Caller
 
 Form = Literal["composed", "files"]
 
@@ -109,7 +111,7 @@ def read_definition(
         statuses = _statuses(project, shown)
         text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses, mount=mount)
         return Definition(of, source.name, text, paths)
-    if privacy or source.is_protected or not _is_whole(shown, source):
+    if privacy or source.is_protected or masks_of(shown.model, source) or not _is_whole(shown, source):
         why = (
             "this server was started with --privacy" if privacy else "part of it is hidden, or limited by a row policy"
         )
@@ -363,8 +365,12 @@ def validate_served(
     seconds: float,
     privacy: bool,
     watch: Watch,
+    caller: Caller,
 ) -> Checked:
-    """Return the problems in the named sources, or in all; raises the errors of `validate_layers`."""
+    """Return the problems in the named sources, or in all; raises the errors of `validate_layers`.
+
+    Data that is partly hidden from the caller is not checked.
+    """
     watch.report(0.0, "reading the definitions")
     config = project.config()
     found = validate_layers(
@@ -377,6 +383,7 @@ def validate_served(
         seconds=seconds,
         load=project.load_layer,
         opener=watch.opener(project.pool.open),
+        caller=caller,
     )
     watch.check()
     watch.report(1.0, "checked")
@@ -403,10 +410,6 @@ def _without_words(problem: Diagnostic) -> Diagnostic:
         f"`{problem.location.object}` cannot be read: the database rejected it (its message may contain row values)"
     )
     return replace(problem, message=refusal, hint=Hint("check its table, columns and expressions"))
-
-
-_LOOKED: Final = 500
-"""Number of matches to inspect per value; matches in hidden columns are dropped."""
 
 
 _Listed = Callable[[VisibleModel, Source], frozenset[str]]
@@ -487,9 +490,12 @@ def _found(
     asked: Sequence[str],
     limit: int,
 ) -> ValueFound:
-    ask = functools.partial(find_values, text=value, connection=connection, limit=_LOOKED)
+    def keep(match: ValueMatch) -> bool:
+        return match.connection in shown and any(_matches(listed, shown, match))
+
+    ask = functools.partial(find_values, text=value, connection=connection, limit=limit, keep=keep)
     found = read_state(project.layout, ask) or ValueMatches((), ())
-    matches = [match for each in found.matches if each.connection in shown for match in _matches(listed, shown, each)]
+    matches = [match for each in found.matches for match in _matches(listed, shown, each)]
     having = {each.connection for each in matches}
     searched = {each.connection: each for each in found.searched}
     misses = tuple(_miss(each, searched.get(each)) for each in asked if each not in having)
@@ -562,10 +568,15 @@ def page_facts(layout: Layout, key: str, user: str | None = None) -> PageFacts:
         if each.field is None and each.kind in (Kind.SOURCE, Kind.TABLE)
     ]
     seen = scopes_seen_from(scope_of(user))
-    readers = {each.key for each in backlinks(WorkingTree(layout.root), page) if each.scope in seen}
-    return PageFacts(
-        page, tuple(refs), tuple(dict.fromkeys(map(visible, (*page.sl_refs, *names)))), tuple(sorted(readers))
-    )
+    readers = {each.key: each for each in backlinks(WorkingTree(layout.root), page) if each.scope in seen}
+    known = layout.connections
+    layer_refs = list(dict.fromkeys(map(visible, (*page.sl_refs, *names))))
+    if known is not None:
+        shared = {each.key for each in read_wiki(layout).seen_from(scope_of(user))}
+        refs = {key: None for key in refs if key in shared}
+        readers = {key: each for key, each in readers.items() if is_about(each, known)}
+        layer_refs = [each for each in layer_refs if "/" not in each or each.partition("/")[0] in known]
+    return PageFacts(page, tuple(refs), tuple(layer_refs), tuple(sorted(readers)))
 
 
 def passage_facts(layout: Layout, config: KtxConfig, key: str) -> Passage:

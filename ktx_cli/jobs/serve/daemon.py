@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import os
@@ -62,6 +61,7 @@ class ServerStatus:
             "read_only": settings.read_only,
             "privacy": settings.privacy,
             "user_attributes": dict(settings.user_attributes),
+            "agent": settings.agent,
             "token_required": state.token_required,
         }
 
@@ -329,66 +329,3 @@ def _is_another(path: Path, stream: BinaryIO | None) -> bool:
         return True
     ours = os.fstat(stream.fileno())
     return (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino) or found.st_size < stream.tell()
-
-
-LARGEST: Final = 5_000_000
-KEPT: Final = 3
-
-
-class RotatingLines:
-    """Appends lines, each in one write, to a file for this user alone. Several processes may append to one file.
-
-    At `largest` bytes the file becomes `NAME.1`, `NAME.1` becomes `NAME.2`, and so on up to `kept`.
-    """
-
-    def __init__(self, path: Path, *, largest: int = LARGEST, kept: int = KEPT) -> None:
-        self.path = path
-        self._largest = largest
-        self._kept = kept
-        self._descriptor: int | None = None
-
-    def write(self, line: bytes) -> None:
-        """Append a line; raises `OSError`."""
-        descriptor = self._opened()
-        if os.fstat(descriptor).st_size + len(line) > self._largest:
-            self._rotate(descriptor)
-            descriptor = self._opened()
-        os.write(descriptor, line)
-
-    def close(self) -> None:
-        """Close the file; writing opens it again."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-    def _opened(self) -> int:
-        """Return the descriptor of the current file, which another process may have replaced."""
-        if self._descriptor is not None and self._is_current(self._descriptor):
-            return self._descriptor
-        self.close()
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptor = os.open(self.path, flags, 0o600)
-        return self._descriptor
-
-    def _is_current(self, descriptor: int) -> bool:
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return False
-        return os.path.samestat(found, os.fstat(descriptor))
-
-    def _rotate(self, descriptor: int) -> None:
-        """Rotate the files, once: the lock is on the file that is moved, and later processes see another file."""
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        try:
-            if self._is_current(descriptor) and os.fstat(descriptor).st_size:
-                for number in range(self._kept - 1, 0, -1):
-                    if self._older(number).exists():
-                        os.replace(self._older(number), self._older(number + 1))
-                os.replace(self.path, self._older(1))
-        finally:
-            self.close()
-
-    def _older(self, number: int) -> Path:
-        return self.path.with_name(f"{self.path.name}.{number}")

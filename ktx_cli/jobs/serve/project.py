@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,13 +19,16 @@ from ktx_cli.project import (
     CONFIG_NAME,
     DECISIONS_NAME,
     SEMANTIC_NAME,
+    SEPARATOR,
     KtxConfig,
     Layout,
     WorkingTree,
+    connection_of,
     load_config,
     names_in,
     stamp_of,
     stamps_below,
+    state_version,
 )
 from ktx_cli.scan import decisions_path
 from ktx_cli.warehouses import ConnectorPool, QueryCache, runs_pipelines
@@ -32,7 +36,7 @@ from ktx_cli.warehouses import ConnectorPool, QueryCache, runs_pipelines
 if TYPE_CHECKING:
     from ktx_cli.project import Mount, Mounts, Stamp
     from ktx_cli.search import Searcher
-    from ktx_cli.semantic import ConnectionGuard, Graph, Model, Prepared, QueryServices
+    from ktx_cli.semantic import Caller, ConnectionGuard, Graph, Model, Prepared, QueryServices
 
 
 SECONDS: Final = 300.0
@@ -94,13 +98,43 @@ class KeptAnswers:
         return len(self._kept)
 
 
+@dataclass(slots=True)
+class CallsInProgress:
+    """Counts the calls that use a project, which is not closed before the last of them ends; thread-safe."""
+
+    _count: int = 0
+    _is_over: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[bool]:
+        """Keep the project open for a block; yields False if it is too late for that."""
+        with self._lock:
+            granted = not self._is_over
+            self._count += granted
+        try:
+            yield granted
+        finally:
+            with self._lock:
+                self._count -= granted
+
+    def end(self, *, force: bool = False) -> bool:
+        """Accept no more calls if none is in progress, or by `force`; returns whether the project can be closed."""
+        with self._lock:
+            self._is_over = self._is_over or force or not self._count
+            return self._is_over
+
+
 _QUESTIONS: Final = 128
 """Maximum number of compiled questions to cache per layer."""
+
+_MOST_PARTS: Final = 16
+"""Maximum number of parts of a project to keep open, one for each set of connections that agents may use."""
 
 _COUNTS: Final = 256
 """Maximum number of answers about joins to cache."""
 
-Stamps = Mapping[str, "Stamp"]
+Stamps = Mapping[str, "Stamp | int"]
 """Path -> file stamp, which changes if a file or its permissions change, or if it is added or removed."""
 
 
@@ -128,6 +162,7 @@ class ServedProject:
     pool: ConnectorPool = field(default_factory=ConnectorPool)
     query_cache: QueryCache = field(default_factory=lambda: Recent(_COUNTS))
     answers: KeptAnswers = field(default_factory=KeptAnswers)
+    calls: CallsInProgress = field(default_factory=CallsInProgress)
     memories: Memories = field(init=False)
     _config: tuple[Stamps, KtxConfig] | None = None
     _models: dict[str, tuple[Stamps | None, KtxConfig, Model]] = field(default_factory=dict)
@@ -137,6 +172,7 @@ class ServedProject:
     _searcher: tuple[KtxConfig, Searcher] | None = None
     _mounts: tuple[KtxConfig, Stamps, Mounts] | None = None
     _mounted: dict[str, ServedProject] = field(default_factory=dict)
+    _parts: OrderedDict[frozenset[str], ServedProject] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -173,24 +209,21 @@ class ServedProject:
 
         return QueryServices(self.load_layer, self.pool.open, self.guard, self.prepare, self.query_cache, self.remember)
 
-    def prepare(
-        self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
-    ) -> Prepared:
+    def prepare(self, model: Model, query: Mapping[str, Any], *, caller: Caller, now: datetime) -> Prepared:
         """Return a prepared question, compiled once a day while the layer is unchanged; see `Prepare`."""
         from ktx_cli.semantic import prepare
 
-        key = (model.connection, json.dumps([query, attributes], sort_keys=True, default=repr), now.date())
+        key = (model.connection, json.dumps([query, caller.to_json()], sort_keys=True, default=repr), now.date())
         kept, graph = self._of_layer(model)
-        return kept.get(key, lambda: prepare(model, query, attributes=attributes, now=now, graph=graph))
+        return kept.get(key, lambda: prepare(model, query, caller=caller, now=now, graph=graph))
 
     def remember(self, connection: str, prepared: Prepared, name: str, make: Callable[[], Any]) -> Any:
         """Return the result of a prepared question, recomputed if a decision, a status or a setting changed.
 
         A changed definition makes another layer, and with it another prepared question; so does another day.
         """
-        state = self.layout.state
         decided = self.layout.root / DECISIONS_NAME, self.layout.root / decisions_path(connection)
-        stamps, config = _stamps([state, state.with_name(f"{state.name}-wal"), *decided]), self.config()
+        stamps, config = {**_stamps(decided), **state_version(self.layout)}, self.config()
         key = (id(prepared), name)
         with self._lock:
             kept = self._made.get(key)
@@ -266,15 +299,106 @@ class ServedProject:
         folder = str(mount.layout.root.resolve())
         with self._lock:
             if folder not in self._mounted:
-                self._mounted[folder] = ServedProject(mount.layout, self.environ, self.is_own_process)
+                layout = replace(mount.layout, connections=None)
+                self._mounted[folder] = ServedProject(layout, self.environ, self.is_own_process)
             return self._mounted[folder]
+
+    def others(self) -> frozenset[str]:
+        """Return the connections of the project that do not exist for the caller."""
+        return frozenset()
+
+    def within(self, connections: frozenset[str] | None) -> ServedProject:
+        """Return this project as if it had only these connections; those of mounts are `NAME/ID`. None: all.
+
+        Each such part has caches of its own, so that nothing that one caller read is returned to another.
+        """
+        if connections is None:
+            return self
+        with self._lock:
+            if connections not in self._parts:
+                self._parts[connections] = PartOfProject.of(self, connections)
+            self._parts.move_to_end(connections)
+            while len(self._parts) > _MOST_PARTS:
+                self._parts.popitem(last=False)
+            return self._parts[connections]
 
     def close(self) -> None:
         """Close everything; a question in progress finishes first, and waiting captures continue without the server."""
-        for each in self._mounted.values():
+        self.calls.end(force=True)
+        for each in (*self._mounted.values(), *self._parts.values()):
             each.close()
         self.memories.close()
         self.pool.close()
+        with self._lock:
+            if self._searcher is not None:
+                self._searcher[1].close()
+                self._searcher = None
+
+
+@dataclass(slots=True)
+class PartOfProject(ServedProject):
+    """A project as if it had only some of its connections. `whole`: the project, which reads its files."""
+
+    whole: ServedProject = field(kw_only=True)
+    of_mounts: Mapping[str, frozenset[str]] = field(default_factory=dict, kw_only=True)
+    """Mount -> the connections of its project."""
+    _part: tuple[KtxConfig, KtxConfig] | None = None
+
+    def __post_init__(self) -> None:
+        self.memories, self.calls = self.whole.memories, self.whole.calls
+
+    @classmethod
+    def of(cls, whole: ServedProject, connections: frozenset[str]) -> PartOfProject:
+        """Return the part of a project with these connections."""
+        own = frozenset(each for each in connections if SEPARATOR not in each)
+        of_mounts: dict[str, frozenset[str]] = {}
+        for each in connections - own:
+            mount, _, connection = each.partition(SEPARATOR)
+            of_mounts[mount] = of_mounts.get(mount, frozenset()) | {connection}
+        layout = replace(whole.layout, connections=own)
+        return cls(layout, whole.environ, False, whole.pool, whole.query_cache, whole=whole, of_mounts=of_mounts)
+
+    def config(self) -> KtxConfig:
+        """Return the current settings, with only the connections and mounts of this part."""
+        whole = self.whole.config()
+        with self._lock:
+            if self._part is None or self._part[0] is not whole:
+                self._part = (whole, whole.within(self.layout.connections or (), self.of_mounts.keys()))
+            return self._part[1]
+
+    def others(self) -> frozenset[str]:
+        """Return the connections of the project that are not in this part."""
+        return frozenset(self.whole.config().connections) - frozenset(self.config().connections)
+
+    def load_layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
+        """Return the semantic layer of a connection of this part, with what files of other connections hide in it."""
+        if not self.layout.has(connection):
+            connection_of(self.config(), connection)  # refuses it
+        return self.whole.load_layer(self.whole.layout, self.whole.config(), connection)
+
+    def mounts(self) -> Mounts | None:
+        """Return the mounts of this part, each with only its connections, or None if it has none."""
+        config, mounts = self.config(), self.whole.mounts()
+        if mounts is None or not config.mounts:
+            return None
+        usable = {
+            name: replace(
+                each,
+                layout=replace(each.layout, connections=self.of_mounts[name]),
+                loaded=replace(each.loaded, config=each.config.within(self.of_mounts[name], ())),
+            )
+            for name, each in mounts.usable.items()
+            if name in config.mounts
+        }
+        broken = {name: each for name, each in mounts.broken.items() if name in config.mounts}
+        return replace(mounts, root=self.layout, config=config, usable=usable, broken=broken)
+
+    def mounted(self, mount: Mount) -> ServedProject:
+        """Return the part of a mounted project."""
+        return self.whole.mounted(mount).within(self.of_mounts[mount.name])
+
+    def close(self) -> None:
+        """Close the searcher; everything else belongs to the whole project."""
         with self._lock:
             if self._searcher is not None:
                 self._searcher[1].close()

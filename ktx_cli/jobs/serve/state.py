@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import http.client
-import ipaddress
 import json
 import os
 import re
@@ -20,8 +19,10 @@ from ktx_cli import __version__
 from ktx_cli.core import BusyError, Command, Hint, KtxError, Record, ResultWarning, UsageError, isoformat, now
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.project import (
+    Identity,
     Layout,
     host_identity,
+    is_loopback,
     prepare_private_folder,
     process_start,
     read_bytes,
@@ -58,7 +59,8 @@ class ServedFolder:
 class ServerSettings(Record):
     """The settings for a server. `port` 0: any free port. Without the token.
 
-    `user_attributes`: caller attributes for row policies.
+    `user_attributes`: caller attributes for row policies. `agent`: an agent in `serving.agents` that asks. `replica`:
+    the published snapshot is served, without sessions, as by any other replica.
     """
 
     projects: tuple[ServedFolder, ...]
@@ -71,6 +73,8 @@ class ServerSettings(Record):
     token_file: str | None = None
     user_attributes: Mapping[str, Any] = field(default_factory=dict)
     profile: Profile = Profile.DEFAULT
+    agent: str | None = None
+    replica: bool = False
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ServerSettings:
@@ -82,19 +86,11 @@ class ServerSettings(Record):
     def differs(self, other: ServerSettings, *, port: int) -> list[str]:
         """Return the names of settings that differ from those of `other`, which runs on `port`."""
         names = ["host", "profile", "read_only", "privacy", "allowed_hosts", "allowed_origins", "token_file"]
-        names.append("user_attributes")
+        names += ["user_attributes", "agent", "replica"]
         found = [name for name in names if getattr(self, name) != getattr(other, name)]
         if {each.folder for each in self.projects} != {each.folder for each in other.projects}:
             found.append("projects")
         return found + (["port"] if self.port not in (0, port) else [])
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only programs on this machine can reach a host; names other than `localhost` may lead anywhere."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def served_folders(folders: Sequence[str], cwd: Path) -> tuple[ServedFolder, ...]:
@@ -120,15 +116,32 @@ def _unique(folder: str, taken: set[str]) -> str:
     return name
 
 
-def required_token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | None, list[ResultWarning]]:
+def scope_warning(identity: Identity | None) -> ResultWarning | None:
+    """Return the warning about a server that accepts every access token for its audience, or None."""
+    if identity is None or identity.scopes:
+        return None
+    audience = identity.audience or identity.resource
+    message = (
+        f"serving.identity.scopes is empty, so any access token that the issuer gives out for {audience} is accepted"
+    )
+    setting = Command("config", "set", "serving.identity.scopes", '["ktx:read"]')
+    return ResultWarning(
+        "scopes", message, hint=Hint("name a scope that only clients of this server get, for example: {}", setting)
+    )
+
+
+def required_token(
+    settings: ServerSettings, environ: Mapping[str, str], *, issuers: bool = False
+) -> tuple[str | None, list[ResultWarning]]:
     """Return the token that clients must send, or None if none is required, and warnings about its source.
 
+    `issuers`: every project accepts the tokens of an issuer, so a server for other machines needs none of its own.
     Raises `UsageError` if one is required but missing, or cannot be sent in a header; `SecretError`.
     """
     token, warnings = _token(settings, environ)
     loopback = is_loopback(settings.host)
     if token is None:
-        if not loopback:
+        if not loopback and not issuers:
             message = f"anyone who can reach {settings.host} could query everything, so the server needs a token there"
             hint = Hint("{}, or use a file: --token-file FILE", Command(f"{TOKEN_VARIABLE}=...", program="export"))
             raise UsageError(message, hint=hint)
@@ -305,8 +318,3 @@ def user_attributes_required() -> Iterator[None]:
                 f"{name}=VALUE, or sets mcp.user_attributes.{name} in ktx.yaml"
             )
         raise
-
-
-def attributes_of_caller(of_project: Mapping[str, Any], of_server: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes for every question: those in `ktx.yaml`, overridden by the server's own."""
-    return {**of_project, **of_server}

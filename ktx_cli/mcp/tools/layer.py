@@ -160,7 +160,7 @@ def _cut(fact: Any) -> Any:
     return fact[:1_000] if isinstance(fact, str) else fact
 
 
-@tool("Validate the semantic layer", open_world=True, reach="layer")
+@tool("Validate the semantic layer", open_world=True, reach="layer", queries=True)
 def sl_validate(call: Call, value: Validate) -> Validation:
     """Validate the definitions of the semantic layer, and with `data: true` also check the rows against them. Use it
     when an expected name is missing, or after files were edited."""
@@ -177,6 +177,7 @@ def sl_validate(call: Call, value: Validate) -> Validation:
         seconds=value.seconds,
         privacy=call.options.privacy,
         watch=call.watch,
+        caller=call.caller,
     )
     found = checked.found
     problems = [

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.core import one_line, plain
+from ktx_cli.core import UsageError, one_line, plain
 from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord, SourceType, Status
 from ktx_cli.jobs.serve.runs import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
 from ktx_cli.mcp.tool import Call, Connection, Input, Output, Paged, tool, warning_texts
-from ktx_cli.project import Database
+from ktx_cli.project import SEMANTIC_NAME, Database, connection_of
 from ktx_cli.semantic import layer_ids
 from ktx_cli.warehouses import dialect_of
 
@@ -106,12 +109,14 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
     from ktx_cli.jobs.health.model import CheckContext
     from ktx_cli.jobs.health.status import project_status
 
-    memories = call.project.memories
-    capture = None if value.capture is None else memories.state(value.capture, go_on=not call.options.read_only)
-
+    capture = None if value.capture is None else _capture(call, value.capture)
     found = project_status(call.project.layout.root, call.project.environ)
     facts = found.to_json()
-    connections = [*facts["connections"]]
+    connections = [each for each in facts["connections"] if call.project.layout.has(each["id"])]
+    checks, warnings, last_run = facts["checks"], found.warnings, next(iter(facts["runs"]), None)
+    if call.project.layout.connections is not None:  # the rest is about the whole project
+        facts |= {"ready": any(each["secrets"] != "unresolved" for each in connections), "next": None}
+        checks, warnings, last_run = [], (), None
     for each in call.each():
         if each.mount is not None:
             statuses, _ = connection_statuses(
@@ -120,9 +125,7 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
             connections += [{**one.to_json(), "id": each.named(one.id)} for one in statuses]
     return ProjectStatus(
         **{key: facts[key] for key in ("project_dir", "ready", "next")},
-        checks=[
-            CheckFacts(**{key: _bounded(each.get(key)) for key in CheckFacts.model_fields}) for each in facts["checks"]
-        ],
+        checks=[CheckFacts(**{key: _bounded(each.get(key)) for key in CheckFacts.model_fields}) for each in checks],
         connections=[
             ConnectionStatus(
                 dialect=dialect_of(each["driver"]) if each["kind"] == "database" else None,
@@ -130,11 +133,11 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
             )
             for each in connections
         ],
-        last_run=next(iter(facts["runs"]), None),
+        last_run=last_run,
         read_only=call.options.read_only,
         privacy=call.options.privacy,
-        capture=None if capture is None else _memory_run(capture),
-        warnings=warning_texts(found.warnings),
+        capture=None if capture is None else _memory_run(call, capture),
+        warnings=warning_texts(warnings),
     )
 
 
@@ -194,25 +197,33 @@ def ingest_start(call: Call, value: StartIngest) -> IngestRun:
     Returns when the run has started; follow it with ingest_status. A run takes minutes and may cost tokens: start one
     only if the user asks for it. Fails with `auth` if the model is not signed in, and with `busy` if another run is in
     progress."""
-    call.project.config()
-    wish = IngestWish(tuple(value.connections or ()), value.no_llm, value.max_usd, value.max_tokens)
-    return _ingest_run(start_ingest(call.project.layout, call.project.environ, wish, report=call.report))
+    known, connections = call.project.config().connections, value.connections or []
+    if call.project.layout.connections is not None:
+        connections = connections or sorted(known)
+        for each in connections:
+            connection_of(call.project.config(), each)  # refuses what does not exist for the caller
+    wish = IngestWish(tuple(connections), value.no_llm, value.max_usd, value.max_tokens)
+    return _ingest_run(call, start_ingest(call.project.layout, call.project.environ, wish, report=call.report))
 
 
 @tool("Status of a run")
 def ingest_status(call: Call, value: OfIngest) -> IngestRun:
     """Report the progress and result of a run that ingest_start or another ktx process started."""
-    return _ingest_run(ingest_state(call.project.layout, value.run_id))
+    return _ingest_run(call, ingest_state(call.project.layout, value.run_id))
 
 
 @tool("Cancel a run", writes=True)
 def ingest_cancel(call: Call, value: CancelIngest) -> IngestRun:
     """Cancel a run that ingest_start started. It commits nothing; finished work is kept for the next run."""
-    return _ingest_run(cancel_ingest(call.project.layout, value.run_id, now=value.now))
+    return _ingest_run(call, cancel_ingest(call.project.layout, value.run_id, now=value.now))
 
 
-def _ingest_run(state: IngestState) -> IngestRun:
-    sources = [IngestedSource.model_validate(each) for each in state.sources]
+def _ingest_run(call: Call, state: IngestState) -> IngestRun:
+    layout = call.project.layout
+    sources = [IngestedSource.model_validate(each) for each in state.sources if layout.has(str(each.get("connection")))]
+    if layout.connections is not None:  # steps and errors may be about any connection
+        error = None if state.error is None else {"code": state.error.get("code"), "message": "the run has an error"}
+        state = replace(state, steps=(), units={}, error=error)
     return IngestRun(**plain(state) | {"sources": sources, "error": _error(state.error)}, over=state.is_over)
 
 
@@ -286,18 +297,56 @@ def memory_ingest(call: Call, value: IngestMemory) -> MemoryRun:
     result. Accepted context is never overwritten: a contradiction becomes a `conflict`. Use it only if the user wants
     something kept; never for guesses, query results or secrets. Fails with `no_backend` if no model is configured."""
     call.user(value.user)
-    fields = value.model_dump(exclude={"content"})
-    return _memory_run(call.project.memories.remember(CaptureRequest(value.content, **fields, proposer=_PROPOSER)))
+    fields = value.model_dump(exclude={"content"}) | {"connection": _captured_for(call, value.connection)}
+    request = CaptureRequest(value.content, **fields, proposer=_proposer(call))
+    return _memory_run(call, call.project.memories.remember(request))
+
+
+def _captured_for(call: Call, connection: str | None) -> str | None:
+    """Return the database whose definitions a capture may change; raises `UsageError` for one outside the rights."""
+    config = call.project.config()
+    if call.project.layout.connections is None:
+        return connection
+    if connection is not None:
+        connection_of(config, connection)
+        return connection
+    if len(config.databases()) != 1:
+        raise UsageError("the capture must be limited to one database", hint="pass the connection")
+    return next(iter(config.databases()))
+
+
+def _proposer(call: Call) -> str:
+    """Return who captures a text: a name that tells people and agents apart and does not reveal them."""
+    if call.identity.is_anybody:
+        return _PROPOSER
+    who = json.dumps(call.identity.key)
+    return f"{_PROPOSER}:{hashlib.sha256(who.encode()).hexdigest()[:12]}"
+
+
+def _capture(call: Call, run_id: str) -> MemoryRecord:
+    """Return the current state of a capture: of a known person or agent, only one of their own."""
+    go_on = not call.options.read_only
+    if call.identity.is_anybody:
+        return call.project.memories.state(run_id, go_on=go_on)
+    from ktx_cli.jobs.capture.queue import listed
+
+    own = [each for each in listed(call.project.layout)[0] if each.proposer == _proposer(call)]
+    found = own[:1] if run_id == "latest" else [each for each in own if each.run_id == run_id]
+    if not found:
+        raise UsageError(f"you have no capture `{one_line(run_id, 100)}`", hint="copy `run_id` of memory_ingest")
+    return call.project.memories.state(found[0].run_id, go_on=go_on)
 
 
 @tool("Status of a capture")
 def memory_ingest_status(call: Call, value: OfMemory) -> MemoryRun:
     """Report the result of memory_ingest: what was written, what it contradicts, or why nothing was written. Captures
     run one after another and wait for other runs of the project."""
-    return _memory_run(call.project.memories.state(value.run_id, go_on=not call.options.read_only))
+    return _memory_run(call, _capture(call, value.run_id))
 
 
-def _memory_run(record: MemoryRecord) -> MemoryRun:
+def _memory_run(call: Call, record: MemoryRecord) -> MemoryRun:
+    if call.project.layout.connections is not None:
+        record = _shown_capture(call, record)
     return MemoryRun(
         **{key: getattr(record, key) for key in ("run_id", "status", "commit", "branch", "duplicate_of")},
         over=record.status not in (Status.QUEUED, Status.RUNNING),
@@ -306,6 +355,34 @@ def _memory_run(record: MemoryRecord) -> MemoryRun:
         files=list(record.files[:_MOST_NAMED]),
         conflicts=[_contradiction(each) for each in record.conflicts[:_MOST]],
         error=_error(record.error),
+    )
+
+
+def _shown_capture(call: Call, record: MemoryRecord) -> MemoryRecord:
+    """Return a capture without what is about connections that do not exist for the caller.
+
+    A model with access to the whole project wrote its texts, so they may be about any connection.
+    """
+    from ktx_cli.jobs.capture.agent import path_of
+    from ktx_cli.jobs.wiki import read_wiki
+
+    pages = {page.path for page in read_wiki(call.project.layout).pages.values()}
+
+    def exists(path: str) -> bool:
+        folder, _, rest = path.partition("/")
+        return path in pages or (folder == SEMANTIC_NAME and call.project.layout.has(rest.partition("/")[0]))
+
+    return replace(
+        record,
+        reason="the reason may be about other connections" if record.reason else "",
+        artifacts=tuple(each for each in record.artifacts if exists(path_of(each))),
+        files=tuple(filter(exists, record.files)),
+        conflicts=tuple(
+            {"artifact": each["artifact"], "captured": each.get("captured")}
+            for each in record.conflicts
+            if exists(path_of(str(each.get("artifact"))))
+        ),
+        error=None if record.error is None else {"code": record.error.get("code"), "message": "the capture failed"},
     )
 
 

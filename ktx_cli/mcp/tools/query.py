@@ -5,7 +5,6 @@ Arguments are flat and each is documented: models fill in those more reliably th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ktx_cli.jobs.semantic.question import Question
 from ktx_cli.jobs.semantic.sql import DEFAULT_ROWS
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, compact_json, tool, warning_texts
-from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS
+from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS, Caller
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 _GRAINS: Final = ", ".join(GRAINS)
@@ -116,13 +115,13 @@ class LayerQuestion(Input):
     timezone: Text | None = Field(None, description="Time zone of days and longer periods: Europe/Oslo.")
     connection: Connection | None = Field(None, description="The database; required if several have a semantic layer.")
 
-    def question(self, attributes: Mapping[str, Any], *, verified: bool | None = None) -> Question:
-        """Return the question for the semantic layer. `attributes` are those of the caller, never from an argument."""
+    def question(self, caller: Caller, *, verified: bool | None = None) -> Question:
+        """Return the question for the semantic layer. `caller` is never from an argument."""
         query = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(_OUTSIDE))
         query["limit"] = self.limit
         if self.skip:
             query["offset"] = self.skip
-        return Question(query, self.connection, self.grain, {}, attributes, verified)
+        return Question(query, self.connection, self.grain, {}, caller, verified)
 
 
 _LONGEST_PART: Final = 8_000
@@ -183,7 +182,7 @@ class Explanation(Output):
     totals_sql: str | None = None
 
 
-@tool("Query the semantic layer", open_world=True, reach="layer")
+@tool("Query the semantic layer", open_world=True, reach="layer", queries=True)
 def sl_query(call: Call, value: AskLayer) -> LayerRows:
     """Query measures by dimensions, with reviewed definitions. Prefer it to sql_execution whenever a measure fits; find
     names with discover_data. It uses only declared joins and refuses questions that have no correct answer. If it
@@ -197,8 +196,10 @@ def sl_query(call: Call, value: AskLayer) -> LayerRows:
         shown = {"columns": [each["name"] for each in plan.columns], "steps": plan.steps, "sql": plan.sql}
         return LayerRows(connection=plan.connection, rows=[], row_count=0, warnings=plan.warnings, **shown)
     privacy = call.options.privacy
-    question = value.question(call.attributes, verified=value.verify)
-    answer, rows = ask_served(call.project, question, offset=value.offset, privacy=privacy, watch=call.watch)
+    question = value.question(call.caller, verified=value.verify)
+    answer, rows = ask_served(
+        call.project, question, offset=value.offset, privacy=privacy, watch=call.watch, asker=call.identity.text
+    )
     receipt = {key: each for key, each in answer.receipt.items() if key != "sql"}
     parts, late = _parts({"sql": answer.sql, "receipt": receipt}, value.include)
     return LayerRows(
@@ -241,7 +242,7 @@ def _explained(call: Call, value: LayerQuestion) -> Explanation:
     from ktx_cli.jobs.serve.state import user_attributes_required
 
     project = call.project
-    question = value.question(call.attributes)
+    question = value.question(call.caller)
     config = project.config()
     model = project.load_layer(project.layout, config, choose_layer(project.layout, config, question.connection))
     with user_attributes_required(), hidden_names_redacted(model, question):
@@ -290,7 +291,7 @@ class SqlRows(Paged):
     )
 
 
-@tool("Run SQL", open_world=True, reach="database")
+@tool("Run SQL", open_world=True, reach="database", queries=True)
 def sql_execution(call: Call, value: RunSql) -> SqlRows:
     """Run one read-only SELECT on a database. Use it only if no measure answers the question: try discover_data and
     sl_query first, and take names from context_read. Statements that write, read files, use the network or read hidden
@@ -298,7 +299,8 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
     from ktx_cli.jobs.serve.ask import run_served
 
     privacy = call.options.privacy
-    bounds = {"max_rows": value.max_rows, "offset": value.offset}
+    bounds: Any = {"max_rows": value.max_rows, "offset": value.offset, "asker": call.identity.text}
+    bounds["caller"] = call.caller
     answer, rows = run_served(call.project, value.sql, value.connection, **bounds, privacy=privacy, watch=call.watch)
     return SqlRows(
         connection=call.named(answer.connection),
@@ -347,7 +349,7 @@ class PipelineRows(Paged):
     )
 
 
-@tool("Run an aggregation pipeline", open_world=True, reach="database", pipelines=True)
+@tool("Run an aggregation pipeline", open_world=True, reach="database", pipelines=True, queries=True)
 def mongo_query(call: Call, value: RunPipeline) -> PipelineRows:
     """Run one read-only aggregation pipeline on a MongoDB collection. Use it only if no measure answers the question,
     and sql_execution refuses because a collection is too large. Stages and operators that are not known to only read,
@@ -356,10 +358,11 @@ def mongo_query(call: Call, value: RunPipeline) -> PipelineRows:
     from ktx_cli.jobs.serve.ask import aggregate_served
 
     privacy = call.options.privacy
-    bounds = {"max_rows": value.max_rows, "offset": value.offset}
+    bounds: Any = {"max_rows": value.max_rows, "offset": value.offset, "asker": call.identity.text}
     text = json.dumps(value.pipeline, ensure_ascii=False)
+    chosen, caller = value.connection, call.caller
     answer, rows = aggregate_served(
-        call.project, value.collection, text, value.connection, **bounds, privacy=privacy, watch=call.watch
+        call.project, value.collection, text, chosen, caller=caller, **bounds, privacy=privacy, watch=call.watch
     )
     return PipelineRows(
         connection=call.named(answer.connection),

@@ -152,9 +152,10 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         {**each.to_json(), "values": list(values[:_MOST_VALUES]), "more_values": max(0, len(values) - _MOST_VALUES)}
         for each, values in grouped
     ]
+    others = [f"{each}/" for each in call.project.others()]
     for hit in hits:
         if hit["kind"] != "value":  # of a column no text that may hold values, with `privacy`
-            hidden = privacy and "values" in hit["matched_on"]
+            hidden = (privacy and "values" in hit["matched_on"]) or any(each in hit["snippet"] for each in others)
             hit |= {"summary": visible(hit["summary"]), "snippet": "" if hidden else visible(hit["snippet"])}
     page = page_of("hits", hits, value.offset, value.limit)
     looked: dict[str, tuple[DefinitionNotes, DefinitionStatuses]] = {}
@@ -511,7 +512,7 @@ def context_pack(call: Call, value: AskContext) -> Context:
         project, config = each.project, each.project.config()
         values = not call.options.privacy and config.scan.privacy != "strict"
         user = each.user(value.user)
-        asked = (value.question, value.budget, value.connection, user, values, each.attributes, each.mount)
+        asked = (value.question, value.budget, value.connection, user, values, each.caller, each.mount)
         searcher = project.searcher(config)
         projects.append(PackedProject(project.layout, config, PackRequest(*asked), searcher, project.load_layer))
     pack = projects[0].pack() if len(projects) == 1 else pack_of_several(projects)

@@ -13,6 +13,7 @@ from ktx_cli.core.errors import ConfigError, NoProjectError
 from ktx_cli.jobs.semantic.question import Question, ask_layer
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.project.layout import Layout
+from ktx_cli.semantic.caller import Caller
 
 CONFIG = "connections:\n  shop:\n    driver: duckdb\n    path: shop.duckdb\n"
 SOURCE = """\
@@ -118,10 +119,10 @@ def test_a_question_is_compiled_once_a_day_and_anew_for_another_layer(
     model = project.load_layer(project.layout, project.config(), "shop")
     monday, tuesday = (datetime(2026, 3, day, 12, tzinfo=UTC) for day in (2, 3))
     query = {"measures": ["orders.total"]}
-    first = project.prepare(model, query, attributes={}, now=monday)
-    assert project.prepare(model, dict(query), attributes={}, now=monday.replace(hour=23)) is first
-    assert project.prepare(model, query, attributes={"region": "EU"}, now=monday) is not first
-    assert project.prepare(model, query, attributes={}, now=tuesday) is not first
+    first = project.prepare(model, query, caller=Caller.of({}), now=monday)
+    assert project.prepare(model, dict(query), caller=Caller.of({}), now=monday.replace(hour=23)) is first
+    assert project.prepare(model, query, caller=Caller.of({"region": "EU"}), now=monday) is not first
+    assert project.prepare(model, query, caller=Caller.of({}), now=tuesday) is not first
     assert len(asked) == 3
     (project.layout.root / "semantic-layer" / "shop" / "orders.yaml").write_text(SOURCE.replace("sum", "max"))
     assert total(project) == 2
@@ -130,7 +131,7 @@ def test_a_question_is_compiled_once_a_day_and_anew_for_another_layer(
 def test_what_is_made_of_a_question_is_made_again_where_a_decision_or_a_setting_changed(project: ServedProject) -> None:
     model = project.load_layer(project.layout, project.config(), "shop")
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    prepared = project.prepare(model, {"measures": ["orders.total"]}, attributes={}, now=now)
+    prepared = project.prepare(model, {"measures": ["orders.total"]}, caller=Caller.of({}), now=now)
     made: list[object] = []
 
     def value(name: str = "status") -> object:
@@ -151,7 +152,7 @@ def test_what_is_made_of_a_question_is_made_again_where_a_decision_or_a_setting_
         path.write_text(f"{CONFIG}semantic: {{timezone: Europe/Oslo}}\n" if path.name == "ktx.yaml" else "changed")
         assert value() is not before, path
         path.unlink() if path.name != "ktx.yaml" else None
-    other = project.prepare(model, {"measures": ["orders.total"], "limit": 7}, attributes={}, now=now)
+    other = project.prepare(model, {"measures": ["orders.total"], "limit": 7}, caller=Caller.of({}), now=now)
     assert project.remember("shop", other, "status", lambda: "another") == "another"
     source = root / "semantic-layer" / "shop" / "orders.yaml"
     source.write_text(SOURCE.replace("sum(amount)", "sum(amount * 10)"))
