@@ -14,7 +14,6 @@ from ktx_cli.core import Command, Emit, Record, UsageError, did_you_mean, ignore
 from ktx_cli.jobs.llm import require_role
 from ktx_cli.jobs.proof.agent import Toolbox
 from ktx_cli.jobs.serve.project import ServedProject
-from ktx_cli.jobs.serve.state import attributes_of_caller
 from ktx_cli.llm import (
     CallNames,
     LlmError,
@@ -109,9 +108,7 @@ def run_request(
     require_role(asked.role)
     ref = model_for(config, asked.role, model=asked.model)
     project = ServedProject(layout, environ)
-    given = toolbox.tools(
-        project, privacy=privacy, attributes=attributes_of_caller(config.mcp.user_attributes, {}), keep=_keep_nothing
-    )
+    given = toolbox.tools(project, privacy=privacy, attributes=config.mcp.user_attributes, keep=_keep_nothing)
     tools = check_tools(given)
     unknown = next((name for name in asked.tool_ids if name not in tools), None)
     if unknown is not None:

@@ -21,10 +21,11 @@ from ktx_cli.project import (
     connection_of,
     edit,
     example_connection,
+    has_state,
     known_connection,
     load_config,
     open_for_writing,
-    parse_cli_value,
+    parse_cli_settings,
     read_bytes,
 )
 from ktx_cli.sources import FetchContext, RawStore, source_for
@@ -133,7 +134,7 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
         return edit.delete_value(text, ("connections", connection), where=CONFIG_NAME)
 
     change_config(layout, without)
-    if layout.state.exists():
+    if has_state(layout):
         with open_for_writing(layout) as database:
             forget_values(database, connection)
     folders = [path for path in layout.context_paths(connection) if (layout.root / path).exists()]
@@ -158,7 +159,9 @@ def _mentions(text: str, path: str) -> bool:
 
 
 def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[ResultWarning]]:
-    """Set a dotted key to a typed value. Returns whether the file changed, and warnings.
+    """Set a dotted key to a typed value, or settings of a block to those of a YAML mapping.
+
+    Returns whether the file changed, and warnings.
 
     Raises `UsageError` for an unknown key, and `ConfigError` if the file would become invalid, without changing it.
     """
@@ -169,9 +172,14 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
         connection = config.connections.get(keys[1]) if keys[0] == "connections" and len(keys) > 1 else None
         if keys[0] == "connections" and connection is None:
             raise UsageError(f"ktx.yaml has no connection for `{key}`", hint=example_connection(*keys[1:2]))
-        parsed = parse_cli_value(key, value, driver=connection.driver if connection else None)
-        return edit.set_value(text, keys, parsed, where=CONFIG_NAME)
+        parsed = parse_cli_settings(key, value, driver=connection.driver if connection else None)
+        edits = [edit.Edit("set", tuple(path.split(".")), each) for path, each in parsed.items()]
+        return edit.apply(text, edits, where=CONFIG_NAME)
 
     saved, loaded = change_config(layout, changed)
-    without_effect = [issue for issue in loaded.issues if issue.code in WITHOUT_EFFECT and issue.setting == key]
+    without_effect = [
+        issue
+        for issue in loaded.issues
+        if issue.code in WITHOUT_EFFECT and issue.setting is not None and f"{issue.setting}.".startswith(f"{key}.")
+    ]
     return saved, [*loaded.notices(), *(issue.to_warning() for issue in without_effect)]

@@ -12,7 +12,7 @@ from ktx_cli.jobs.counts import keep_counts
 from ktx_cli.jobs.semantic.statuses import keep_statuses
 from ktx_cli.project import WorkingTree, file_name_warnings, hold_run_lock
 from ktx_cli.scan import ends_more, unexpected
-from ktx_cli.search import Refreshed, refresh
+from ktx_cli.search import Refreshed, index_of, refresh
 from ktx_cli.semantic import store_layers
 
 if TYPE_CHECKING:
@@ -24,14 +24,36 @@ log = logging.getLogger(__name__)
 
 
 def refresh_index(
-    layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, emit: Emit = ignore_events
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    emit: Emit = ignore_events,
+    check_length: bool = False,
 ) -> Refreshed:
-    """Update the search index and the counts for `ktx status`. The caller holds the run lock.
+    """Update the search index and the counts for `ktx status`. The caller holds the run lock. See `refresh`.
 
     If embeddings fail, the result has an `error`, but the full-text index is up to date. Raises `StorageError`.
     """
 
     from ktx_cli.engine import keep_broken
+
+    store_layers(layout, config)  # first, because the rest reads from the store
+    keep_counts(layout, config)
+    keep_broken(layout, config)
+    keep_statuses(layout, config)
+    return build_index(layout, config, environ, emit=emit, check_length=check_length)
+
+
+def build_index(
+    layout: Layout,
+    config: KtxConfig,
+    environ: Mapping[str, str],
+    *,
+    emit: Emit = ignore_events,
+    check_length: bool = False,
+) -> Refreshed:
+    """Update the search index alone, also in a copy of a project. Raises `StorageError`."""
 
     def embedder() -> Embedder | None:
         if config.ingest.embeddings.backend == "none":
@@ -40,13 +62,11 @@ def refresh_index(
 
         return create_embedder(config, layout.root, environ)
 
-    store_layers(layout, config)  # first, because the rest reads from the store
-    keep_counts(layout, config)
-    keep_broken(layout, config)
-    keep_statuses(layout, config)
-    return refresh(
-        layout.search_index, contents_of(layout, config), WorkingTree(layout.root), embedder=embedder, emit=emit
-    )
+    index = index_of(layout, config, environ)
+    if index != layout.search_index:
+        layout.search_index.unlink(missing_ok=True)  # the index from before it was shared
+    contents, tree = contents_of(layout, config), WorkingTree(layout.root)
+    return refresh(index, contents, tree, embedder=embedder, emit=emit, check_length=check_length)
 
 
 def index_project(
@@ -65,7 +85,7 @@ def index_project(
         lock.check()
         for warning in file_name_warnings(layout.root):
             warn(warning)
-        return refresh_index(layout, config, environ, emit=emit)
+        return refresh_index(layout, config, environ, emit=emit, check_length=True)
 
 
 def index_after_run(plan: RunPlan, *, changed: bool) -> None:
@@ -73,7 +93,7 @@ def index_after_run(plan: RunPlan, *, changed: bool) -> None:
 
     A run without changes does not create a missing index: after a fresh clone, `ktx index` does that.
     """
-    if not changed and not plan.layout.search_index.exists():
+    if not changed and not plan.layout.search_index.exists() and not plan.layout.search_memo.exists():
         return
     try:
         problem = refresh_index(plan.layout, plan.config, plan.environ, emit=plan.emit).error

@@ -162,6 +162,8 @@ def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run
     try:
         rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "", run=of)) or []
     except StorageError as error:
+        if error.code == "connection":  # a shared database, which may be reached again
+            raise
         message = f"cannot read the recorded usage: {error.message}"
         unreadable = ResultWarning("state_unreadable", message, hint=error.hint)
         return UsageReport(dimensions, since, of, (), (unreadable,))

@@ -43,6 +43,7 @@ from ktx_cli.project import (
     HeldReason,
     Layout,
     Repository,
+    StateDatabase,
     WorkingTree,
     connection_of,
     held_hint,
@@ -378,7 +379,7 @@ class _DecisionRun:
         self._person = self.repository.author()
         self._removed: dict[str, RemovedTexts] = {}
 
-    def recorded(self, lock: RunLock, database: sqlite3.Connection) -> None:
+    def recorded(self, lock: RunLock, database: StateDatabase) -> None:
         """Do the work and record the outcome in the state database."""
         from ktx_cli.runs import finish_run, start_run
 
@@ -658,7 +659,7 @@ def _stored(layout: Layout, config: KtxConfig, each: ReviewedRelationship) -> _S
 
     found = each.relationship
 
-    def read(database: sqlite3.Connection) -> _StoredEvidence:
+    def read(database: StateDatabase) -> _StoredEvidence:
         return _StoredEvidence(
             load_evidence(database, each.connection, [found.child]),
             load_profiles_of(database, each.connection, [found.child, found.parent]),

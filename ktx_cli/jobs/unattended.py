@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ResultWarning, StepProgress, UsageError, isoformat, monotonic, now, one_line, shell_words
-from ktx_cli.jobs.serve.daemon import RotatingLines
 from ktx_cli.project import mask, storage_error
-from ktx_cli.runs import masked
+from ktx_cli.runs import RotatingFile, masked
 
 if TYPE_CHECKING:
     from ktx_cli.core import Event
@@ -43,12 +42,12 @@ class CommandLog:
         _require_log(path)
         self.warnings: list[ResultWarning] = []
         self._path = path
-        self._lines = RotatingLines(path)
+        self._lines = RotatingFile(path)
         self._lock = threading.Lock()
         try:
-            self._lines.write(b"")
+            self._lines.append(b"")
             if not _ends_in_a_line(path):
-                self._lines.write(b"\n")
+                self._lines.append(b"\n")
         except OSError as error:
             raise storage_error(path, error) from error
 
@@ -59,7 +58,7 @@ class CommandLog:
         line = json.dumps({"at": isoformat(now()), **masked(event.to_json())})
         with self._lock:
             try:
-                self._lines.write(line.encode() + b"\n")
+                self._lines.append(line.encode() + b"\n")
             except OSError as error:
                 failure_error = storage_error(self._path, error)
                 message = f"the log is incomplete: {failure_error.message}"

@@ -32,6 +32,7 @@ from ktx_cli.wiki import (
     backlinks,
     case_twins,
     hosts_of,
+    is_about,
     lint_page,
     load_wiki,
     no_such_page,
@@ -106,8 +107,16 @@ def scope_of(user: str | None) -> str:
 
 
 def read_wiki(layout: Layout) -> Wiki:
-    """Read all pages from the working tree."""
-    return load_wiki(WorkingTree(layout.root))
+    """Read all pages from the working tree that exist for the reader of the layout."""
+    return _shown(layout, load_wiki(WorkingTree(layout.root)))
+
+
+def _shown(layout: Layout, wiki: Wiki) -> Wiki:
+    known = layout.connections
+    if known is not None:
+        wiki.pages = {path: page for path, page in wiki.pages.items() if is_about(page, known)}
+        wiki.problems = {}
+    return wiki
 
 
 def broken_pages(wiki: Wiki) -> list[ResultWarning]:
@@ -147,8 +156,10 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
     """
     tree = WorkingTree(layout.root)
     found = read_page(tree, key, scope)
+    if isinstance(found, Page) and layout.connections is not None and not is_about(found, layout.connections):
+        found = None
     if found is None:
-        raise no_such_page(key, load_wiki(tree), scope)
+        raise no_such_page(key, _shown(layout, load_wiki(tree)), scope)
     if isinstance(found, Diagnostic):
         raise ConfigError(str(found), hint=found.hint, details={"path": found.path, "line": found.line})
     return found
@@ -157,12 +168,12 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
 def pages_of_mounts(mounts: Mounts, key: str) -> list[str]:
     """Return the pages that everybody sees under a key in the mounted projects, named as in the root."""
     projects = mounts.usable.values()
-    return [each.qualified(key) for each in projects if _is_there(WorkingTree(each.layout.root), key)]
+    return [each.qualified(key) for each in projects if _is_there(each.layout, key)]
 
 
-def _is_there(tree: WorkingTree, key: str) -> bool:
+def _is_there(layout: Layout, key: str) -> bool:
     try:
-        return isinstance(read_page(tree, key, scope_of(None)), Page)
+        return isinstance(find_page(layout, key, scope_of(None)), Page)
     except KtxError:  # a key that no page can have, or a file that cannot be read
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -141,10 +142,22 @@ class TestServer(ABC):
     def _stop_signal(self) -> signal.Signals:
         return signal.SIGTERM
 
-    def _launch(self) -> None:
+    def end(self, signal_number: int = signal.SIGKILL) -> None:
+        """End the process as a crash or an administrator would, and keep its data for `begin_again`."""
+        if self.process is not None:
+            self.process.send_signal(signal_number)
+            self.process.wait(START_SECONDS)
+        if self._output is not None:
+            self._output.close()
+
+    def begin_again(self) -> None:
+        """Start with the same data on the same port; raises `RuntimeError` with the end of the log."""
+        self._launch(self.port)
+
+    def _launch(self, port: int = 0) -> None:
         # Another process may take the port between choosing it and listening on it, so retry.
         for attempt in range(3):
-            self.port = free_port()
+            self.port = port or free_port()
             self._output = (self.folder / "server.log").open("ab")
             user = self._user
             self.process = subprocess.Popen(
@@ -209,6 +222,7 @@ class PostgresServer(TestServer):
     account = "postgres"
     user = "postgres"
     password = "postgres"
+    installed_by = "apt-get install postgresql"
 
     @classmethod
     def find(cls) -> Path | None:
@@ -230,10 +244,13 @@ class PostgresServer(TestServer):
                 connection.execute(statement.encode())
 
     def create_database(self, name: str, *statements: str) -> str:
-        """Create a database, run the statements in it, and return its superuser URL."""
+        """Create a database, run the statements in it, and return its superuser URL. One of its name is dropped."""
         import psycopg
 
         with psycopg.connect(self.url(), autocommit=True) as connection:
+            # A module's fixtures are made once more where its tests come back to a worker of a parallel run.
+            forced = " WITH (FORCE)" if connection.info.server_version >= 130_000 else ""
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}"{forced}'.encode())
             # Writing it to the log page by page, the default since version 15, takes twice as long.
             strategy = " STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""
             connection.execute(f'CREATE DATABASE "{name}"{strategy}'.encode())
@@ -243,7 +260,7 @@ class PostgresServer(TestServer):
     def _initialise(self) -> None:
         folder = self.find()
         if folder is None:
-            raise ServerMissingError("no Postgres server binary: apt-get install postgresql")
+            raise ServerMissingError(f"no Postgres server binary: {self.installed_by}")
         secret = self.folder / "password"
         secret.write_text(self.password)
         secret.chmod(0o644)
@@ -295,6 +312,20 @@ class RecordingPostgresServer(PostgresServer):
         return [*super()._command(), "-c", "shared_preload_libraries=pg_stat_statements"]
 
 
+class VectorPostgresServer(PostgresServer):
+    """A Postgres server with the extension pgvector, from the binaries in the package `pgserver`."""
+
+    title = "pgvector"
+    installed_by = "pip install pgserver"
+
+    @classmethod
+    def find(cls) -> Path | None:
+        """Return the folder of the binaries, or None without the package, which is not imported."""
+        found = importlib.util.find_spec("pgserver")
+        folders = found.submodule_search_locations if found is not None else None
+        return Path(folders[0]) / "pginstall" / "bin" if folders else None
+
+
 class MariaDBServer(TestServer):
     """A MariaDB server that logs every statement; administrator `admin` with the password `admin`."""
 
@@ -333,8 +364,9 @@ class MariaDBServer(TestServer):
             connection.close()
 
     def create_database(self, name: str, *statements: str) -> str:
-        """Create a database, run the statements in it, and return its administrator URL."""
-        self.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
+        """Create a database, run the statements in it, and return its administrator URL. One of its name is dropped."""
+        dropping = ("SET foreign_key_checks = 0", f"DROP DATABASE IF EXISTS `{name}`")
+        self.execute(*dropping, f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
         self.execute(*statements, database=name)
         return self.url(name)
 

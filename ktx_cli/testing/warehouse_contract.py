@@ -32,6 +32,8 @@ from typer.testing import CliRunner
 from ktx_cli.core import SourceError, json_value, yaml
 from ktx_cli.project import WAREHOUSES, Database, check_connection, settings_of
 from ktx_cli.warehouses import (
+    SKETCH_SIZE,
+    Column,
     ConnectionSpec,
     Connector,
     Interruptible,
@@ -39,14 +41,19 @@ from ktx_cli.warehouses import (
     SampleLimits,
     Scope,
     SemanticType,
+    SketchedColumn,
     StatementPolicy,
     StatementRefusedError,
     TableKind,
     TableRef,
     column_list,
     connect,
+    dialect_named,
+    estimate_statement,
+    hashed_kind,
     read_sample,
     scope_from_options,
+    sketch_statement,
     table_path,
 )
 
@@ -364,6 +371,50 @@ class WarehouseContract:
             assert 0 < first.rows <= SAMPLE_ROWS
             assert set(first.columns) | set(first.opaque) == {column.name for column in table.columns}
             assert first.statements <= 3, "a sample takes one statement, or a few more if the first fails"
+
+    def test_sketches_of_columns_are_comparable(self, database: PreparedDatabase, connector: Connector) -> None:
+        """Equal values have equal hashes, and all rows are counted, also if only some hashes are looked at.
+
+        A dialect without `text_hash` has no sketches, and one without `distinct_estimate` no estimates.
+        """
+        dialect = dialect_named(connector.dialect)
+        if not dialect.text_hash:
+            pytest.skip("the dialect has no hashes")
+        tables = {table.ref.name: table for table in connector.introspect(database.scope).tables}
+
+        def sketched(name: str, *columns: SketchedColumn) -> list[list[tuple[Any, int, int]]]:
+            statement = sketch_statement(tables[name], columns, connector.dialect)
+            rows = connector.query(statement, max_rows=len(columns) * (SKETCH_SIZE + 1)).rows
+            found: list[list[tuple[Any, int, int]]] = [[] for _ in columns]
+            for position, hash_, count, filled in rows:
+                found[int(position)].append((hash_, int(count), int(filled)))
+            return found
+
+        def column(table: str, name: str) -> Column:
+            return next(each for each in tables[table].columns if each.name == name)
+
+        identifier, customer = column("customers", "id"), column("orders", "customer_id")
+        assert hashed_kind(identifier, connector.dialect) is hashed_kind(customer, connector.dialect) is not None
+        ids, names, countries = sketched(
+            "customers", *(SketchedColumn(column("customers", name)) for name in ("id", "name", "country"))
+        )
+        (references,) = sketched("orders", SketchedColumn(customer))
+        assert sorted((count, filled) for _, count, filled in references) == [(1, 4), (1, 4), (2, 4)]
+        assert {digits for digits, *_ in references} == {digits for digits, *_ in ids}
+        assert [len(names), len(countries), countries[0][2]] == [3, 2, 2], "NULL is not a value"
+        (others,) = sketched("orders", SketchedColumn(customer, excluded=2))
+        assert {digits for digits, *_ in others} < {digits for digits, *_ in ids}
+        whole, part = sketched("events", *(SketchedColumn(column("events", "id"), share) for share in (1.0, 0.1)))
+        (rest,) = [count for digits, count, _ in part if not digits]
+        least = sorted(digits for digits, *_ in whole)[: len(part) - 1]
+        assert sorted(digits for digits, *_ in part if digits) == least
+        assert (rest, {filled for *_, filled in (*whole, *part)}) == (2000 - len(least), {2000})
+        estimate = estimate_statement(tables["events"], tables["events"].columns, connector.dialect)
+        if estimate is not None:
+            (counts,) = connector.query(estimate).rows
+            filled, distinct = map(int, counts[-4:-2])
+            assert filled == 2000
+            assert abs(distinct / filled - 1) < 5 * dialect.distinct_error
 
     def test_a_session_writes_nothing(self, database: PreparedDatabase) -> None:
         """The session itself refuses statements that write, without the guard."""

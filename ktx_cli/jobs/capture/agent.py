@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -22,7 +21,7 @@ from ktx_cli.engine import (
     unit_key,
 )
 from ktx_cli.jobs.capture.records import BOUNDS, MemoryRecord
-from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
+from ktx_cli.project import SEMANTIC_NAME, StateDatabase, Tree, Workspace
 from ktx_cli.sources import Delivery, FileState, FileStatus, Source, delivery_path, parse_delivery
 from ktx_cli.wiki import GLOBAL, Contradiction, page_path, place_of, user_scope
 
@@ -55,7 +54,7 @@ def run_capture(
     work: SourceWork,
     workspace: Workspace,
     models: Models,
-    database: sqlite3.Connection,
+    database: StateDatabase,
     *,
     patient: bool,
 ) -> CaptureResult:

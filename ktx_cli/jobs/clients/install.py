@@ -30,6 +30,7 @@ from ktx_cli.jobs.clients.manifest import (
     Entry,
     Install,
     Manifest,
+    agent_in,
     attributes_in,
     digest,
     http_entry,
@@ -55,7 +56,8 @@ DEFAULT_NAME = "ktx"
 class Wanted:
     """An installation to make. `scope`: None is the client's first. `variables`: those of the project's secrets.
 
-    `attributes`: of the caller, as in `--user-attribute`; `profile`: of the server. None: those of the existing entry.
+    `attributes`: of the caller, as in `--user-attribute`; `profile`: of the server.
+    `agent`: in `serving.agents`. None: those of the existing entry.
     """
 
     targets: Sequence[Target]
@@ -66,6 +68,7 @@ class Wanted:
     dry_run: bool = False
     attributes: Sequence[str] | None = None
     profile: str | None = None
+    agent: str | None = None
 
 
 @dataclass(slots=True)
@@ -140,7 +143,8 @@ def _options(edits: _Edits, configuration: Configuration | None, recorded: Entry
     wanted = edits.wanted
     ours = None if configuration is None or recorded is None else configuration.entries.get(recorded.name)
     attributes = attributes_in(ours) if wanted.attributes is None else wanted.attributes
-    return server_options(wanted.profile or profile_in(ours), attributes)
+    agent = agent_in(ours) if wanted.agent is None else wanted.agent
+    return server_options(wanted.profile or profile_in(ours), agent, attributes)
 
 
 def _value(edits: _Edits, target: Target, scope: Scope, options: Sequence[str]) -> dict[str, Any]:

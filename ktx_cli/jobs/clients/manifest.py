@@ -166,6 +166,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVE: Final = ("mcp", "stdio")
 _ATTRIBUTE: Final = "--user-attribute"
 _PROFILE: Final = "--profile"
+_AGENT: Final = "--agent"
 _NO_PROFILE: Final = "default"
 _NAMES: Final = ("ktx", "ktx.exe")
 
@@ -278,14 +279,15 @@ def is_ktx(entry: Any) -> bool:
     if not words or PurePath(words[0]).name.lower() not in _NAMES:
         return False
     end = len(words)
-    while end > 1 and words[end - 2] in (_ATTRIBUTE, _PROFILE):
+    while end > 1 and words[end - 2] in (_ATTRIBUTE, _PROFILE, _AGENT):
         end -= 2
     return tuple(words[max(end - 2, 0) : end]) == _SERVE
 
 
-def server_options(profile: str | None, attributes: Iterable[str]) -> list[str]:
-    """Return the arguments that start a server with a profile (None: the default) and caller attributes."""
+def server_options(profile: str | None, agent: str | None, attributes: Iterable[str]) -> list[str]:
+    """Return the arguments that start a server with a profile (None: the default), an agent and caller attributes."""
     chosen = [] if profile in (None, _NO_PROFILE) else [_PROFILE, str(profile)]
+    chosen += [] if not agent else [_AGENT, agent]
     return [*chosen, *(word for each in attributes for word in (_ATTRIBUTE, each))]
 
 
@@ -297,6 +299,11 @@ def attributes_in(entry: Any) -> list[str]:
 def profile_in(entry: Any) -> str | None:
     """Return the profile with which an entry starts its server, or None if it sets none."""
     return next(iter(_values_in(entry, _PROFILE)), None)
+
+
+def agent_in(entry: Any) -> str | None:
+    """Return the agent in `serving.agents` for which an entry starts its server, or None."""
+    return next(iter(_values_in(entry, _AGENT)), None)
 
 
 def _values_in(entry: Any, option: str) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, UsageError, did_you_mean, listing, one_line
-from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, read_state, transaction, translated
+from ktx_cli.project import KtxConfig, Layout, StateDatabase, Tree, WorkingTree, read_state, transaction, translated
 from ktx_cli.scan import read_decisions
 from ktx_cli.semantic import DecisionPoint, Decisions, Effect, LoadLayer, Model, layer_ids, load_answers, load_layer
 
@@ -37,7 +36,7 @@ def load_decisions(tree: Tree, model: Model, layout: Layout | None = None) -> Lo
     return LoadedDecisions(model, decisions.answered())
 
 
-def save_effects(layout: Layout, database: sqlite3.Connection, connection: str, effects: Collection[Effect]) -> None:
+def save_effects(layout: Layout, database: StateDatabase, connection: str, effects: Collection[Effect]) -> None:
     """Replace the stored effects for a connection. Raises `StorageError`.
 
     A row without a point marks the effects as computed even if there are none.
@@ -56,7 +55,7 @@ def _readings(effect: Effect) -> str:
 def load_effects(layout: Layout, connection: str) -> tuple[Effect, ...]:
     """Return the stored effects for a connection in the order of their computation. Raises `StorageError`."""
 
-    def read(database: sqlite3.Connection) -> list[tuple[str, str, str | None, str]]:
+    def read(database: StateDatabase) -> list[tuple[str, str, str | None, str]]:
         asked = "SELECT point, measure, period, readings FROM decision_effects"
         return database.execute(
             f"{asked} WHERE connection = ? AND point <> '' ORDER BY rowid", (connection,)

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from ktx_cli.core import listing, one_line
 from ktx_cli.jobs.evolve.findings import LONGEST, Finding, FindingKind, KnownContext, references_of, shown_text
+from ktx_cli.jobs.serve.audit import audit_lines
 from ktx_cli.project import Layout
-from ktx_cli.runs import list_runs, read_lines, transcripts_of
+from ktx_cli.runs import list_runs, transcripts_of
 
 _SEARCHES: Final = frozenset(("discover_data", "wiki_search"))
 _QUERIES: Final = frozenset(("sl_query", "sl_explain"))
@@ -45,22 +46,19 @@ class Asking:
 
 def audited(layout: Layout) -> Iterator[Asking]:
     """Yield the calls in the audit log, including rotated files, oldest first."""
-    path = layout.mcp_audit
-    rotated = sorted(path.parent.glob(f"{path.name}.*"), reverse=True) if path.parent.is_dir() else []
-    for each in (*rotated, path):
-        for line in read_lines(each):
-            tool, arguments = line.get("tool"), line.get("arguments")
-            if line.get("method") != "tools/call" or not isinstance(tool, str):
-                continue
-            yield Asking(
-                str(line.get("at") or ""),
-                str(line.get("session") or ""),
-                tool,
-                str(line.get("outcome") or ""),
-                "mcp audit log",
-                arguments if isinstance(arguments, Mapping) else {},
-                line["hits"] if isinstance(line.get("hits"), int) else None,
-            )
+    for line in audit_lines(layout):
+        tool, arguments = line.get("tool"), line.get("arguments")
+        if line.get("method") != "tools/call" or not isinstance(tool, str):
+            continue
+        yield Asking(
+            str(line.get("at") or ""),
+            str(line.get("session") or ""),
+            tool,
+            str(line.get("outcome") or ""),
+            "mcp audit log",
+            arguments if isinstance(arguments, Mapping) else {},
+            line["hits"] if isinstance(line.get("hits"), int) else None,
+        )
 
 
 def transcribed(layout: Layout) -> Iterator[Asking]:

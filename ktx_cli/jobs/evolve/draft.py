@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -16,7 +15,7 @@ from ktx_cli.engine import AgentTask, AgentWork, SourceWork, UnitStatus, judge_w
 from ktx_cli.jobs.evolve.findings import LONGEST, Finding, shown_text
 from ktx_cli.jobs.evolve.groups import Group
 from ktx_cli.jobs.evolve.trial import UNIT, TrialQuestion, TrialResult
-from ktx_cli.project import Workspace
+from ktx_cli.project import StateDatabase, Workspace
 from ktx_cli.sources import Source
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class FindingsSource(Source):
 
 
 def draft_repair(
-    plan: RunPlan, models: Models, database: sqlite3.Connection, workspace: Workspace, group: Group, text: str
+    plan: RunPlan, models: Models, database: StateDatabase, workspace: Workspace, group: Group, text: str
 ) -> Draft:
     """Let a model draft the repair for a group on top of an overlay, which does not change.
 

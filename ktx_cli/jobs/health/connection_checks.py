@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, Statement, listing, now, one_line, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Task, command_to_set, side_by_side
-from ktx_cli.project import Database, KtxConfig, read_bytes, read_state
+from ktx_cli.project import Database, KtxConfig, StateDatabase, read_bytes, read_state
 from ktx_cli.scan import LastScan, last_scans
 from ktx_cli.warehouses import TableRef
 
@@ -124,11 +123,12 @@ def check_profiles(context: CheckContext) -> list[CheckResult]:
     return findings or [CheckResult(PROFILES, Level.OK, "the last scans were complete")]
 
 
-def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
+def unread_tables(database: StateDatabase, connection: str) -> Unread:
     """Return the tables of a connection whose rows the last scan did not read, by schema and name."""
     rows = database.execute(
         "SELECT schema_name, table_name, json_extract(profile, '$.unsampled'), json_extract(profile, '$.problem')"
-        " FROM profiles WHERE connection = ? AND json_extract(profile, '$.problem') IS NOT NULL ORDER BY 1, 2",
+        " FROM profiles WHERE connection = ? AND json_extract(profile, '$.problem') IS NOT NULL"
+        " ORDER BY 1 NULLS FIRST, 2",
         (connection,),
     )
     return [(TableRef(schema, name), kind, why) for schema, name, kind, why in rows]
@@ -167,8 +167,12 @@ def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckRe
     if failed:
         tables = listing(_grouped(failed), 3)
         message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not read: {tables}"
-        late = any(kind == Unsampled.OUT_OF_TIME for _, kind, _ in failed)
-        more = ("config", "set", "scan.budget.seconds", seconds * 2) if late else ("connection", "test", connection)
+        kinds = {kind for _, kind, _ in failed}
+        more: tuple[object, ...] = ("connection", "test", connection)
+        if Unsampled.OUT_OF_TIME in kinds:
+            more = ("config", "set", "scan.budget.seconds", seconds * 2)
+        elif Unsampled.OVER_BUDGET in kinds:
+            more = ("config", "set", "scan.budget.gigabytes", "GIGABYTES")
         yield CheckResult(PROFILES, Level.WARN, message, Hint("{} && {}", Command(*more), Command("scan", connection)))
     if meant:
         message = (

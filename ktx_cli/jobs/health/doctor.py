@@ -35,9 +35,10 @@ from ktx_cli.jobs.health import connection_checks as connections
 from ktx_cli.jobs.health import machine_checks as machine
 from ktx_cli.jobs.health import model_checks as models
 from ktx_cli.jobs.health import project_checks as project
+from ktx_cli.jobs.health import shared_checks as shared
 from ktx_cli.jobs.health.model import Check, CheckContext, CheckResult, Concern, Level, Task, side_by_side, typed
 from ktx_cli.jobs.serve.daemon import ServerStatus, forget_dead, server_status
-from ktx_cli.jobs.serve.state import ServerState, reached_at
+from ktx_cli.jobs.serve.state import ServerState, reached_at, scope_warning
 from ktx_cli.llm import secret_names
 from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, found_program, load_config
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.health.model import Repair
 
 AGENTS = "agents"
+IDENTITY: Final = "identity"
 
 
 def check_agents(context: CheckContext) -> list[CheckResult]:
@@ -146,6 +148,17 @@ def _running(server: ServerStatus) -> CheckResult:
     if server.problem is None:
         return CheckResult(SERVER, Level.OK, where)
     return CheckResult(SERVER, Level.WARN, f"{where}, but {server.problem}", Command("mcp", "logs"))
+
+
+def check_identity(context: CheckContext) -> list[CheckResult]:
+    """Check that a server would not accept access tokens that were not meant for its clients."""
+    identity = context.loaded.config.serving.identity
+    warning = scope_warning(identity)
+    if warning is not None:
+        return [CheckResult(IDENTITY, Level.WARN, warning.message, warning.hint, location=Location(CONFIG_NAME))]
+    if identity is None:
+        return [CheckResult(IDENTITY, Level.OK, "servers accept no access tokens")]
+    return [CheckResult(IDENTITY, Level.OK, f"access tokens need {listing(identity.scopes)}")]
 
 
 def _dead(context: CheckContext, server: ServerStatus) -> CheckResult:
@@ -362,12 +375,17 @@ CHECKS: tuple[Check, ...] = (
     Check(project.CONVENTIONS, "time zone, fiscal year and week agree with the sources", project.check_conventions),
     Check(project.INDEX, "the search index is up to date", project.check_index),
     Check(machine.STATE, "the state database is usable and private", machine.check_state),
+    Check(shared.SHARED, "the shared database, its queue and its snapshot are usable", shared.check_shared),
     Check(machine.HIDDEN, "no file in .ktx can be committed", machine.check_hidden),
     Check(machine.WRITABLE, "runs can write their files", machine.check_writable),
     Check(machine.DISK, "free disk space", machine.check_disk),
     Check("repository", "a repository that runs can commit to, without stale locks", project.check_repository),
     Check("lock", "no stale run lock", project.check_run_lock),
     Check(SERVER, "a running MCP server responds", check_server),
+    Check(IDENTITY, "access tokens of the issuer need a scope", check_identity),
+    Check(
+        machine.TELEMETRY, "the OpenTelemetry collector of the environment answers", machine.check_telemetry, live=True
+    ),
     Check(AGENTS, "what was installed into agent clients", check_agents),
     Check(models.CLAUDE, "the Claude Code binary, its environment, managed settings", models.check_claude, live=True),
     Check(models.CODEX, "the Codex binary, its environment, settings of the machine", models.check_codex, live=True),

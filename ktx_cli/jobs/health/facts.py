@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import KtxError, ResultWarning, listing, now
 from ktx_cli.jobs.counts import Counts, counted_by_runs, counts_of
-from ktx_cli.project import Database, read_bytes, read_state
+from ktx_cli.project import Database, StateDatabase, read_bytes, read_state
 from ktx_cli.scan import LastScan, last_scans
 from ktx_cli.sources import LastFetch, last_fetches
 
@@ -44,6 +43,8 @@ class ConnectionStatus:
     """The time at which these facts were collected."""
     disabled: bool = False
     """Whether the entry in ktx.yaml has an error, so that it is ignored."""
+    is_unread: bool = False
+    """Whether the state cannot be read, so that nobody knows when the connection was scanned or fetched last."""
 
     @property
     def kind(self) -> str:
@@ -93,10 +94,11 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
     from ktx_cli.jobs.health.machine_checks import secrets_finding
 
     warnings: list[ResultWarning] = []
+    is_unread = False
     try:
         scans, fetches = read_state(context.layout, _last) or ({}, {})
     except KtxError as error:
-        scans, fetches = {}, {}
+        scans, fetches, is_unread = {}, {}, True
         warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
     disabled = context.loaded.config.disabled()
     kept, moment = counted_by_runs(context.layout), now()
@@ -115,6 +117,7 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
                 fetches.get(connection),
                 moment,
                 disabled=connection in disabled,
+                is_unread=is_unread,
             )
         )
     return tuple(statuses), warnings
@@ -128,7 +131,7 @@ def seconds_since(moment: str, until: datetime) -> int | None:
         return None
 
 
-def _last(database: sqlite3.Connection) -> tuple[Mapping[str, LastScan], Mapping[str, LastFetch]]:
+def _last(database: StateDatabase) -> tuple[Mapping[str, LastScan], Mapping[str, LastFetch]]:
     return last_scans(database), last_fetches(database)
 
 

@@ -20,6 +20,7 @@ from ktx_cli.project import (
     KINDS,
     RAW_NAME,
     SEMANTIC_NAME,
+    SHARED_STORAGE,
     SOURCES,
     WAREHOUSES,
     Connection,
@@ -144,7 +145,9 @@ def check_state(context: CheckContext) -> list[CheckResult]:
         message = f"other users have access to {listing(map(str, opened), 3)}"
         hint = Command("go-rwx", *opened[:20], program="chmod")
         return [CheckResult(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
-    return [CheckResult(STATE, Level.OK, "no problems found")]
+    is_shared = context.loaded.config.storage.state in SHARED_STORAGE
+    found = "no problems found in .ktx; the shared database is another check" if is_shared else "no problems found"
+    return [CheckResult(STATE, Level.OK, found)]
 
 
 def _closed(context: CheckContext, opened: list[Path]) -> str:
@@ -277,3 +280,17 @@ def _references(value: Any) -> Iterator[SecretRef]:
             yield from _references(item)
     elif isinstance(value, str) and (reference := SecretRef.parse(value)) is not None:
         yield reference
+
+
+TELEMETRY: Final = "telemetry"
+
+
+def check_telemetry(context: CheckContext) -> list[CheckResult]:
+    """Check that the collector that OpenTelemetry's variables name answers: commands go on without it."""
+    from ktx_cli.telemetry import collector_warnings, is_requested
+
+    if not is_requested(context.environ):
+        return [CheckResult(TELEMETRY, Level.OK, "the environment names no collector")]
+    warnings = collector_warnings(context.environ)
+    found = [CheckResult(TELEMETRY, Level.WARN, each.message, each.hint) for each in warnings]
+    return found or [CheckResult(TELEMETRY, Level.OK, "the collector answers")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, SettingPath, did_you_mean, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, concern_of, failed
 from ktx_cli.llm import distinct_models, divergence, kind_of
-from ktx_cli.project import KtxConfig, PromptCaching, read_state
+from ktx_cli.project import KtxConfig, PromptCaching, read_local
 
 if TYPE_CHECKING:
     from ktx_cli.llm import LastProbe, ModelRef, ProbeReport, ProbeResult
@@ -187,7 +187,7 @@ def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
     from ktx_cli.llm import last_probes
 
     try:
-        return read_state(context.layout, last_probes) or {}
+        return read_local(context.layout, last_probes) or {}
     except KtxError:  # reported by the check of the run lock
         return {}
 

@@ -10,7 +10,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import Command, Hint, KtxError, Location, SettingPath, escaped, listing, new_run_id, plural
+from ktx_cli.core import (
+    Command,
+    Hint,
+    KtxError,
+    Location,
+    SettingPath,
+    StorageError,
+    escaped,
+    listing,
+    new_run_id,
+    plural,
+)
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
 from ktx_cli.project import (
     CONFIG_NAME,
@@ -20,6 +31,7 @@ from ktx_cli.project import (
     SEMANTIC_NAME,
     HeldReason,
     WorkingTree,
+    clock_of,
     current_holder,
     held_hint,
     hold_run_lock,
@@ -116,7 +128,7 @@ def _mount_findings(context: CheckContext, mount: Mount) -> Iterator[CheckResult
     if config.mounts:
         message = f"{where} has mounts itself, which ktx does not follow: {listing(config.mounts)}"
         yield CheckResult(MOUNTS, Level.WARN, message, "mount them here too, or remove them there")
-    layers, index = layer_ids(mount.layout), index_facts(mount.layout, config)
+    layers, index = layer_ids(mount.layout), index_facts(mount.layout, config, context.environ)
     if config.databases() and not layers:
         hint = mount.placed(Command("ingest"))
         yield CheckResult(MOUNTS, Level.WARN, f"{where} has no semantic layer yet", hint)
@@ -174,13 +186,13 @@ def _recovered(repository: Repository) -> str:
 def check_run_lock(context: CheckContext) -> list[CheckResult]:
     """Check that the run lock is free, or held by a live process."""
     try:
-        holder = read_state(context.layout, current_holder)
+        holder, now = read_state(context.layout, lambda state: (current_holder(state), clock_of(state))) or (None, 0.0)
     except KtxError as error:
         return [_unreadable(context, error)]
     if holder is None:
         return [CheckResult("lock", Level.OK, "no run is active")]
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
-    if holder.is_alive(time.time()):
+    if holder.is_alive(now):
         return [CheckResult("lock", Level.OK, f"running: {who}")]
     message = f"a dead run left its lock, which the next run takes over: {who}"
     hint = Command("doctor", "--fix", "--only", "lock")
@@ -440,10 +452,13 @@ def check_index(context: CheckContext) -> list[CheckResult]:
     searcher = open_searcher(context.layout, context.loaded.config, context.environ)
     try:
         drift = searcher.drift()
+    except StorageError as error:
+        return [CheckResult(INDEX, Level.FAIL, error.message, error.hint)]
     finally:
         searcher.close()
     if not drift:
-        return [CheckResult(INDEX, Level.OK, "the search index is up to date")]
+        where = f" ({index_place})" if (index_place := searcher.place()) else ""
+        return [CheckResult(INDEX, Level.OK, f"the search index is up to date{where}")]
     return [
         CheckResult(INDEX, Level.WARN, warning.problem, warning.hint, repair=lambda: _rebuilt(context))
         for warning in drift

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from ktx_cli.agent_tools import contents_of, value_scans
@@ -14,7 +16,9 @@ from ktx_cli.core import Command, KtxError, Record, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import SEMANTIC_NAME, WorkingTree, signatures_below
 from ktx_cli.search import (
+    SharedIndex,
     Store,
+    index_of,
     layer_files,
     layer_signature,
     open_index,
@@ -37,7 +41,7 @@ FIX: Final = Command("index")
 @dataclass(frozen=True, slots=True)
 class IndexFacts(Record):
     """`pages`: in the current wiki. `documents`: in the index. `behind`: what the index does not have in its current
-    form.
+    form. `where`: the database, and what compares vectors there, if the index is shared.
     """
 
     state: Literal["current", "behind", "missing", "other_version", "unusable"]
@@ -45,12 +49,17 @@ class IndexFacts(Record):
     documents: int | None = None
     behind: tuple[str, ...] = ()
     problem: str | None = None
+    where: str | None = None
 
-    json_keys = ("state", "documents", "behind", "problem")
+    json_keys = ("state", "documents", "behind", "problem", "where")
 
     @property
     def text(self) -> str:
         """The facts as one line."""
+        return self._text if self.where is None or self.state == "unusable" else f"{self._text} ({self.where})"
+
+    @property
+    def _text(self) -> str:
         if self.state == "current":
             return f"up to date, {plural(self.documents or 0, 'document')}"
         if self.state == "behind":
@@ -58,14 +67,19 @@ class IndexFacts(Record):
         return self.problem or {"missing": "none yet", "other_version": "of another version of ktx"}[self.state]
 
 
-def index_facts(layout: Layout, config: KtxConfig) -> IndexFacts:
+def index_facts(layout: Layout, config: KtxConfig, environ: Mapping[str, str] = os.environ) -> IndexFacts:
     """Compare the index with the sizes and times of the files, and with their contents if those differ."""
     try:
         pages = signatures_below(layout.root, FOLDER.rstrip("/"), (".md",))
     except KtxError as error:
         return IndexFacts("unusable", 0, problem=error.message)
     try:
-        return _compared(layout, config, pages)
+        index = index_of(layout, config, environ)
+        return (
+            _compared(layout, config, pages)
+            if isinstance(index, Path)
+            else _compared_tree(index, layout, config, pages)
+        )
     except (sqlite3.Error, KtxError) as error:
         return IndexFacts("unusable", len(pages), problem=f"the search index cannot be used: {error}")
 
@@ -81,6 +95,20 @@ def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> In
     database.close()
     behind = () if units == quick_signatures(layout, config, pages) else _behind(layout, config)
     return IndexFacts("behind" if behind else "current", len(pages), documents, behind)
+
+
+def _compared_tree(index: SharedIndex, layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> IndexFacts:
+    """Compare the files with the nearest tree in a shared index."""
+    from ktx_cli.search import SharedTrees, behind, where_compared
+
+    contents = contents_of(layout, config)
+    signatures = contents.signatures()
+    base = SharedTrees(index).base(contents, signatures, WorkingTree(layout.root))
+    where = where_compared(index)
+    if base is None:
+        return IndexFacts("missing", len(pages), where=where)
+    changed = _files_of(behind(base, signatures, contents, WorkingTree(layout.root)), base.units, signatures)
+    return IndexFacts("behind" if changed else "current", len(pages), base.store.count, changed, where=where)
 
 
 def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> dict[str, str]:
@@ -114,15 +142,24 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
 
 def _behind(layout: Layout, config: KtxConfig) -> tuple[str, ...]:
     """Return what is outdated, with the code that searches use; a file that was only touched is not outdated."""
-    from ktx_cli.search import behind, files_between, identity, open_base
+    from ktx_cli.search import behind, identity, open_base
 
     there = identity(layout.search_index)
     base = None if there is None else open_base(layout.search_index, there)
     contents = contents_of(layout, config)
     signatures = contents.signatures()
     known = {} if base is None else base.units
+    return _files_of(behind(base, signatures, contents, WorkingTree(layout.root)), known, signatures)
+
+
+def _files_of(
+    units: Iterable[str], known: Mapping[str, tuple[str, str]], signatures: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the files of outdated units that differ, or the units whose files are not known."""
+    from ktx_cli.search import files_between
+
     changed: set[str] = set()
-    for unit in behind(base, signatures, contents, WorkingTree(layout.root)):
+    for unit in units:
         changed |= files_between(unit, known.get(unit, ("",))[0], signatures.get(unit, "")) or {unit}
     return tuple(sorted(changed))
 

@@ -33,6 +33,7 @@ from ktx_cli.jobs.health.project_checks import (
     check_run_lock,
 )
 from ktx_cli.jobs.health.search_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
+from ktx_cli.jobs.health.shared_checks import SHARED, check_shared, is_shared
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
@@ -157,7 +158,7 @@ def _installed_files(layout: Layout) -> list[str]:
 def surroundings_of(context: CheckContext) -> Surroundings:
     """Collect all facts; writes nothing."""
     return Surroundings(
-        index_facts(context.layout, context.loaded.config),
+        index_facts(context.layout, context.loaded.config, context.environ),
         embedding_facts(context),
         git_facts(lambda: context.repository, _installed_files(context.layout)),
         client_facts(context.layout, context.environ),
@@ -174,6 +175,7 @@ AFTER: Final = {
     "secrets": check_secrets,
     "context": check_context,
     "state": check_state,
+    SHARED: check_shared,
 }
 READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, under the same names as in `ktx doctor`."""
@@ -291,8 +293,7 @@ def project_status(
     beside = in_background(lambda: _run({**COMPILED, **BESIDE}, context))
     surroundings = in_background(lambda: surroundings_of(context)) if around else None
     before = _run(BEFORE, context)
-    mounts = context.loaded.config.mounts
-    after = [each for each in _run(AFTER, context) if mounts or each.check != MOUNTS]  # most projects have no mounts
+    after = _run({check: run for check, run in AFTER.items() if _concerns(check, context)}, context)
     connections, problems = connection_statuses(context)
     warnings = [*context.loaded.warnings(), *problems, *file_name_warnings(layout.root)]
     try:
@@ -303,6 +304,11 @@ def project_status(
     llm = llm_facts(context, sessions.result, probes)
     findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.result()]
     return StatusReport(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
+
+
+def _concerns(check: str, context: CheckContext) -> bool:
+    """Return whether a project has what a check is about; most have no mounts and share nothing."""
+    return {MOUNTS: bool(context.loaded.config.mounts), SHARED: is_shared(context)}.get(check, True)
 
 
 def probe_now(

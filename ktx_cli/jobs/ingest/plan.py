@@ -33,7 +33,7 @@ class IngestRequest:
     `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may use.
     `run_id`: set if somebody waits for this very run; its model is then checked before anything is read.
     `destination`: where the changes go. `begun`: the commit that the same command has made. `config`: the text of
-    `ktx.yaml`, if not that of the working files.
+    `ktx.yaml`, if not that of the working files. `tables`: names of tables whose rows are read again, changed or not.
     """
 
     project_dir: Path
@@ -52,6 +52,7 @@ class IngestRequest:
     destination: Destination = CURRENT_BRANCH
     begun: Begun | None = None
     config: bytes | None = None
+    tables: Sequence[str] = ()
 
 
 def plan_run(request: IngestRequest) -> RunPlan:
@@ -67,7 +68,7 @@ def plan_run(request: IngestRequest) -> RunPlan:
     undescribed = None if request.no_llm or request.depth is not None else not_enriched(config)
     warnings += [] if undescribed is None else [undescribed]
     warnings += file_name_warnings(layout.root)
-    return RunPlan(
+    plan = RunPlan(
         request.command,
         layout,
         config,
@@ -86,7 +87,10 @@ def plan_run(request: IngestRequest) -> RunPlan:
         wait_seconds=request.wait_seconds,
         destination=request.destination,
         begun=request.begun,
+        tables=tuple(request.tables),
     )
+    plan.require_queue()
+    return plan
 
 
 def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,9 +47,11 @@ from ktx_cli.project import (
     SEMANTIC_NAME,
     Layout,
     Repository,
+    StateDatabase,
     WorkingTree,
     Workspace,
     read_state,
+    report_outages,
     translated,
 )
 from ktx_cli.scan import (
@@ -93,7 +94,12 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     A connection that fails does not stop the others; the report lists it. Raises `KtxError` if the run could not begin:
     invalid configuration, a configured backend that cannot run, a busy lock, an unusable repository.
     """
-    plan = plan_run(request)
+    with report_outages(lambda message: request.emit(Notice(message))):
+        return _run(plan_run(request))
+
+
+def _run(plan: RunPlan) -> tuple[IngestReport, list[ResultWarning]]:
+    """Do what was planned."""
     report = IngestReport.of(plan)
     preflight = _preflight(plan, report)
     with closing(plan, report):
@@ -130,6 +136,7 @@ def _has_context(layout: Layout) -> bool:
 def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -> None:
     """Do all work under the lock; the result of each step is reported at once."""
     plan, base = run.plan, run.base
+    plan.prepare_queue()
     with translated(plan.layout.state):
         previous = previous_scans(run.database, [target.connection for target in plan.targets])
     with contextlib.ExitStack() as stack:
@@ -246,7 +253,7 @@ class _Declaring:
         return {path for path in changed if is_held(path)}
 
 
-def _fetches(plan: RunPlan, database: sqlite3.Connection) -> FetchStates:
+def _fetches(plan: RunPlan, database: StateDatabase) -> FetchStates:
     if not plan.reads_sources:
         return {}
     from ktx_cli.sources import load_fetches
@@ -414,13 +421,13 @@ def _read_sources(plan: RunPlan, workspace: Workspace, declaring: _Declaring) ->
     return works
 
 
-def _has_work(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
+def _has_work(works: Sequence[SourceWork], database: StateDatabase) -> bool:
     from ktx_cli.engine import agents_needed
 
     return agents_needed(works, database)
 
 
-def _announce(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], database: sqlite3.Connection) -> None:
+def _announce(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], database: StateDatabase) -> None:
     """Report the work for agents, and its cost in earlier runs."""
     from ktx_cli.project import StateEnrichmentStore
 
@@ -431,7 +438,7 @@ def _announce(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], da
 
 
 def _run_agents(
-    plan: RunPlan, works: Sequence[SourceWork], workspace: Workspace, models: Models, database: sqlite3.Connection
+    plan: RunPlan, works: Sequence[SourceWork], workspace: Workspace, models: Models, database: StateDatabase
 ) -> AgentResult:
     from ktx_cli.engine import AgentWork, conclude, run_agents
 
@@ -532,7 +539,7 @@ def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:
 
     ids = [target.connection for target in plan.targets]
 
-    def read(database: sqlite3.Connection) -> tuple[ScanState, FetchStates]:
+    def read(database: StateDatabase) -> tuple[ScanState, FetchStates]:
         return ScanState(previous_scans(database, ids), answers=kept_answers(database)), load_fetches(database)
 
     try:
@@ -552,7 +559,7 @@ class ScanState:
 
     previous: Mapping[str, PreviousScan] = field(default_factory=dict)
     """Connection -> the results that its last scan stored."""
-    database: sqlite3.Connection | None = None
+    database: StateDatabase | None = None
     """The open state database; None in a dry run, which stores nothing."""
     models: Models | None = None
     answers: Answers = field(default_factory=dict)
@@ -613,6 +620,7 @@ def _job(plan: RunPlan, target: Target, base: ProjectBase, state: ScanState) -> 
         store=store,
         declared=_declared_for(plan, target.connection, state.declared),
         emit=plan.emit,
+        asked=plan.tables,
     )
 
 

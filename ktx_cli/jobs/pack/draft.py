@@ -18,7 +18,7 @@ from ktx_cli.semantic import NOT_SHOWN, SemanticError, time_of
 
 if TYPE_CHECKING:
     from ktx_cli.search import FoundTable
-    from ktx_cli.semantic import Column, Graph, Measure, Source, VisibleModel
+    from ktx_cli.semantic import Caller, Column, Graph, Measure, Source, VisibleModel
 
 _CANDIDATES: Final = 14
 """Number of the best sources to consider as the fact."""
@@ -164,7 +164,7 @@ class Drafter:
     """Drafts the query for one question.
 
     `facts` are the sources that match `measured_part`, and `tables` those that match the question, best first.
-    `find_values` searches column values, or is None if values are not allowed. `attributes` belong to the caller.
+    `find_values` searches column values, or is None if values are not allowed. `caller`: for whom the draft compiles.
     """
 
     def __init__(
@@ -175,14 +175,14 @@ class Drafter:
         facts: Sequence[FoundTable],
         tables: Sequence[FoundTable],
         find_values: FindValues | None,
-        attributes: Mapping[str, Any],
+        caller: Caller,
     ) -> None:
         """Prepare the draft from the layer, its joins, the question and the search results."""
         from ktx_cli.search import folded
 
         self._shown, self._graph, self._model = shown, graph, shown.model
         self._facts, self._tables = facts[:_CANDIDATES], tables
-        self._attributes = attributes
+        self._caller = caller
         self._shows_values = find_values is not None
         self._find_values: FindValues = find_values or (lambda text: ())
         self._text = folded(re.sub(r"\([^)]*\)", " ", question)).strip().rstrip("?.! ")
@@ -626,9 +626,7 @@ class Drafter:
 
         plain = {key: value for key, value in query.items() if key != "connection"}
         try:
-            prepare(
-                self._model, plain, attributes=self._attributes, now=datetime.now(UTC), graph=self._graph, probed=False
-            )
+            prepare(self._model, plain, caller=self._caller, now=datetime.now(UTC), graph=self._graph, probed=False)
         except SemanticError as error:
             return error.message
         return None

@@ -28,7 +28,7 @@ from ktx_cli.jobs.pack.text import (
     tokens_of,
 )
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, connection_of
-from ktx_cli.semantic import NOT_SHOWN, DecisionKind, Decisions, DecisionState, Graph, VisibleModel
+from ktx_cli.semantic import NOBODY, NOT_SHOWN, Caller, DecisionKind, Decisions, DecisionState, Graph, VisibleModel
 
 if TYPE_CHECKING:
     from ktx_cli.project import Mount
@@ -76,7 +76,7 @@ _LONGEST_NAMES: Final = 80
 class PackRequest:
     """The request for a pack. `budget` is its size in tokens, and `values` allows row values.
 
-    `attributes` belong to the caller, for row policies. `mount` is the mounted project that the pack is for, if any.
+    `caller` is used by row policies. `mount` is the mounted project that the pack is for, if any.
     """
 
     question: str
@@ -84,7 +84,7 @@ class PackRequest:
     connection: str | None = None
     user: str | None = None
     values: bool = True
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    caller: Caller = NOBODY
     mount: Mount | None = None
 
     def named(self, name: str) -> str:
@@ -160,7 +160,7 @@ def context_pack(
             return [each.id for each in searcher.search(text, Scope((VALUE,), first), limit=20).found.hits]
 
         find = find_values if request.values else None
-        draft = Drafter(shown, graph, request.question, facts, here, find, request.attributes).draft()
+        draft = Drafter(shown, graph, request.question, facts, here, find, request.caller).draft()
         if draft is not None and draft.query is not None:
             draft = replace(draft, query={**draft.query, "connection": request.named(first)})
         lines += _draft_lines(layers, first, draft)

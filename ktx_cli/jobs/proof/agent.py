@@ -19,7 +19,7 @@ from ktx_cli.jobs.serve.ask import Watch, run_served
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.llm import RuntimeTool, ToolError, ToolOutput
 from ktx_cli.prompts import text_of
-from ktx_cli.semantic import VisibleModel
+from ktx_cli.semantic import Caller, VisibleModel
 from ktx_cli.warehouses import Table, TableRef
 
 STEPS: Final = 30
@@ -246,9 +246,11 @@ def _schema_tools(arms: Arms, project: ArmProject, state: AnswerState, *, privac
 
     def run_sql(value: RunSql) -> ToolOutput:
         chosen = _connection(arms, value.connection)
-        bounds = {"max_rows": MOST_KEPT, "offset": 0}
+        caller = Caller.of(state.question.attributes)
         try:
-            answer, page = run_served(project, value.sql, chosen, **bounds, privacy=privacy, watch=Watch())
+            answer, page = run_served(
+                project, value.sql, chosen, caller=caller, max_rows=MOST_KEPT, offset=0, privacy=privacy, watch=Watch()
+            )
         except KtxError as error:
             if error.code == "hidden":  # its hint refers to tools and definitions that this arm lacks
                 raise ToolError("the statement reads hidden rows or columns") from None

@@ -41,8 +41,11 @@ from ktx_cli.project import (
     Warn,
     WorkingTree,
     Workspace,
+    copy_shared,
+    open_local,
+    shared_state_of,
 )
-from ktx_cli.search import refresh
+from ktx_cli.search import SharedIndex, index_of, refresh
 from ktx_cli.semantic import Measure, Model, check_model, layer_ids, load_answers, load_tree
 from ktx_cli.sources import source_for
 from ktx_cli.warehouses import Connector, ConnectorPool, DatabaseSchema, Scope, dialect_of
@@ -188,12 +191,17 @@ class Arms:
             shutil.rmtree(folder)
 
     def _renew_index(self, own: Layout) -> None:
-        """Update the copy of the search index, so that searches return no warnings about it."""
-        if not own.search_index.exists():
+        """Update the copy of the search index, so that searches return no warnings about it.
+
+        If the index of the project is shared, that of the arms is a file that is built from their files.
+        """
+        is_shared = isinstance(index_of(self.layout, self.config, self.environ), SharedIndex)
+        if own.search_index.exists():
+            content = own.search_index.read_bytes()
+            own.search_index.unlink()  # the file is shared with the other arms
+            own.search_index.write_bytes(content)
+        elif not is_shared:
             return
-        content = own.search_index.read_bytes()
-        own.search_index.unlink()  # the file is shared with the other arms
-        own.search_index.write_bytes(content)
 
         def embedder() -> Embedder | None:
             return create_embedder(self.config, self.layout.root, self.environ)
@@ -321,6 +329,11 @@ class Arms:
         for path, copy in ((self.layout.state, own.state), (self.layout.search_index, own.search_index)):
             if path.is_file():
                 _copy_database(path, copy)
+        own.own_state.touch()
+        shared = shared_state_of(self.layout)
+        if shared is not None:
+            with open_local(own) as database:
+                copy_shared(shared, database)
         for path, link in ((self.layout.raw_store, own.raw_store), (self.layout.secrets, own.secrets)):
             if path.is_dir():
                 link.symlink_to(path)

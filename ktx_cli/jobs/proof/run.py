@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
@@ -56,13 +54,13 @@ from ktx_cli.project import (
     EffortLevel,
     KtxConfig,
     Layout,
+    StateDatabase,
     hold_run_lock,
     prepare_private_folder,
     storage_error,
     translated,
-    write_atomic,
 )
-from ktx_cli.runs import Recorder, finish_run, list_runs, read_report, start_run
+from ktx_cli.runs import Recorder, finish_run, list_runs, read_report, save_report, start_run
 
 COMMAND: Final = Command("proof")
 _UNIT: Final = "proof"
@@ -205,11 +203,10 @@ def _under_lock(
 
 
 def _write_report(plan: RunPlan, report: ProofReport, seconds: float) -> None:
-    """Write the run report. A failure is a warning. A failure is a warning."""
+    """Write the run report. A failure is a warning."""
     facts = {"command": str(plan.command), "seconds": round(seconds, 3), **report.to_json()}
-    text = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
     try:
-        write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
+        save_report(plan.layout, plan.run_id, facts)
     except StorageError as error:
         message = f"ktx could not write the run report: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))
@@ -224,7 +221,7 @@ class _Asked:
     arms: Arms
     proof: ProofPlan
     record: ProofRecord
-    database: sqlite3.Connection
+    database: StateDatabase
     attempts: list[Attempt] = field(default_factory=list)
     cancellation: Cancellation = field(default_factory=Cancellation)
     _keys: list[str] = field(default_factory=list)

@@ -60,7 +60,7 @@ def explain_question(
     database_of(config, connection)
     model = load(layout, config, connection)
     with broken_files_named(model):
-        asked = compile_query(model, complete_query(question, model), attributes=question.attributes)
+        asked = compile_query(model, complete_query(question, model), caller=question.caller)
     require_defined(config, connection, asked.plan)
     columns = [
         {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}

@@ -23,7 +23,17 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
-from ktx_cli.semantic import NOT_SHOWN, SemanticError, Visibility, VisibleModel, layer_ids, load_layer, spelled, unknown
+from ktx_cli.semantic import (
+    NOT_SHOWN,
+    SemanticError,
+    Visibility,
+    VisibleModel,
+    layer_ids,
+    load_layer,
+    masks_of,
+    spelled,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.project import Mount, Mounts
@@ -344,6 +354,7 @@ def describe_source(
         is_shown = shown.can_show(source, join.on) and (target is None or shown.can_show(target, join.on))
         return picked(join, _JOIN) | ({} if is_shown else {"on": NOT_SHOWN})
 
+    masks = masks_of(shown.model, source)
     columns, measures, time = shown.columns(source), shown.measures(source), time_of(source, None)
     names = {each.name for each in columns}
     is_whole = len(columns) == len(source.columns)
@@ -363,6 +374,7 @@ def describe_source(
         "columns": [
             without_hidden(picked(each, _COLUMN))
             | {"visibility": shown.visibility(source, each).value}
+            | ({"masked": True} if each.name.casefold() in masks else {})
             | status(DefinitionKind.COLUMN, each.name)
             for each in columns
         ],

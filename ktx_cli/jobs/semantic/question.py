@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
@@ -26,7 +27,17 @@ from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.statuses import answer_status
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
 from ktx_cli.scan import has_points
-from ktx_cli.semantic import DEFAULT_BYTES, UNCACHED, broken_files_named, json_rows, lookup_of, require_defined
+from ktx_cli.semantic import (
+    DEFAULT_BYTES,
+    NOBODY,
+    UNCACHED,
+    Caller,
+    broken_files_named,
+    has_masks,
+    json_rows,
+    lookup_of,
+    require_defined,
+)
 from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
 
 if TYPE_CHECKING:
@@ -139,9 +150,9 @@ def ask_layer(
     opened = guard.open(config, layout=layout, environ=environ, opener=services.opener)
     with broken_files_named(model), opened as connector:
         begun = monotonic()
-        prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
+        prepared = services.prepare(model, query, caller=question.caller, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
-        _require_shown(layout, model, prepared)
+        _require_shown(layout, model, prepared, question.caller)
         of_plan = functools.partial(_decisions_of, prepared.asked.plan, layout, config, model, values=effects)
         decisions = services.remember(connection, prepared, "decisions", of_plan)
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
@@ -159,7 +170,7 @@ def ask_layer(
         receipt["timing_ms"]["verify"] = round(verified.milliseconds, 2)
     receipt["verified"] = None if verified is None else verified.to_json()
     receipt["status"] = status
-    receipt["explained_by"] = _pages_about(answer, layout, connection)
+    receipt["explained_by"] = _pages_about(answer, layout, config, connection, environ)
     receipt = {**receipt, "open": []} if decisions is None else decisions.added_to(receipt, values=effects)
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
@@ -177,13 +188,15 @@ def ask_layer(
     )
 
 
-def _require_shown(layout: Layout, model: Model, prepared: Prepared) -> None:
-    """Raise `KtxError` (`hidden`) if the SQL of a source in the query reads data that is hidden elsewhere."""
-    names = [name for name in prepared.asked.compiled.build.sources if model.sources[name].sql]
+def _require_shown(layout: Layout, model: Model, prepared: Prepared, caller: Caller) -> None:
+    """Raise `KtxError` (`hidden`) if a source in the query reads data that is hidden elsewhere, in SQL or a view."""
+    names = list(prepared.asked.compiled.build.sources)
+    if not has_masks(model):
+        names = [name for name in names if model.sources[name].sql]
     if names:
         from ktx_cli.protection import source_guard
 
-        if (guard := source_guard(model, WorkingTree(layout.root))) is not None:
+        if (guard := source_guard(model, WorkingTree(layout.root), caller)) is not None:
             guard(names)
 
 
@@ -221,15 +234,25 @@ def _rejection_explained(connection: str, asked: CompiledQuery) -> Iterator[None
         raise
 
 
-def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
+def _pages_about(
+    answer: Answer, layout: Layout, config: KtxConfig, connection: str, environ: Mapping[str, str]
+) -> list[str]:
     """Return the keys of the wiki pages that refer to a measure in an answer, according to the search index."""
-    from ktx_cli.search import explaining_in
+    from ktx_cli.search import explaining_in, index_of
 
     if answer.asked is None:
         return []
     chains = (chain for chains in answer.asked.plan.named_by.values() for chain in chains)
     names = dict.fromkeys(name for chain in chains for name in chain if "." in name)
-    found = explaining_in(layout.search_index, connection, names.keys())
+    if not names:
+        return []
+    index = index_of(layout, config, environ)
+    if isinstance(index, Path):
+        found = explaining_in(index, connection, names)
+    else:
+        from ktx_cli.search import explaining_in_tree
+
+        found = explaining_in_tree(index, connection, names)
     pages = dict.fromkeys(page for name in names for page in found.get(name, ()))
     if not pages:
         return []
@@ -326,9 +349,9 @@ class Question:
     """A semantic layer query and its caller.
 
     `query` is the JSON query. `grain` applies to time dimensions without one; if there is no time dimension,
-    `metric_time` is added. `parameters` are texts that are read according to their declarations. `attributes` belong to
-    the caller, for row policies. `verified` recomputes every row from raw rows; None recomputes a sample if numbers
-    count rows outside their period. `least` is the lowest allowed status of definitions, by default that of the
+    `metric_time` is added. `parameters` are texts that are read according to their declarations. `caller` is used
+    by row policies. `verified` recomputes every row from raw rows; None recomputes a sample if numbers count rows
+    outside their period. `least` is the lowest allowed status of definitions, by default that of the
     project.
     """
 
@@ -336,7 +359,7 @@ class Question:
     connection: str | None = None
     grain: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    caller: Caller = NOBODY
     verified: bool | None = None
     least: str | None = None
 

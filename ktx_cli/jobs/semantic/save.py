@@ -126,7 +126,7 @@ def plan_save(
     question = replace(question, connection=connection)
     model = load_layer(layout, config, connection)
     query = {key: value for key, value in complete_query(question, model).items() if key != "connection"}
-    asked = compile_query(model, query, attributes=question.attributes)
+    asked = compile_query(model, query, caller=question.caller)
     parsed = parse_query(query)
     why = None
     if wanted is not SavedKind.QUESTION:
@@ -179,7 +179,7 @@ def _other_value(
     """Return the value of the planned measure if it differs from that of the question."""
     trial = plan.trial
     services = QueryServices(load=lambda *_: trial) if trial is not None else QueryServices()
-    question = Question({"measures": [plan.saved.name]}, plan.question.connection, attributes=plan.question.attributes)
+    question = Question({"measures": [plan.saved.name]}, plan.question.connection, caller=plan.question.caller)
     value = ask_layer(layout, config, question, environ=environ, services=services).rows[0][0]
     asked = answer.rows[0][0]
     return None if _is_same(asked, value) else "NULL" if value is None else one_line(str(value), 80)
@@ -337,7 +337,7 @@ def _planned_measure(
     _require_sound(model, trial, source, name)
     saved = SavedQuestion(SavedKind.MEASURE, f"{source.name}.{name}", path)
     try:
-        compile_query(trial, {"measures": [saved.name]}, attributes=question.attributes)
+        compile_query(trial, {"measures": [saved.name]}, caller=question.caller)
     except SemanticError as error:
         raise _NotAMeasure(error.message) from error
     return SavePlan(saved, content, before, question, wanted, trial, description)
@@ -412,8 +412,12 @@ def _planned_case(
     case: dict[str, Any] = {"id": name, **({"question": description} if description else {}), "query": _plain(query)}
     if (sql := _statement(parsed, asked, query.get("limit"))) is not None:
         case["sql"] = sql
-    if question.attributes:
-        case["attributes"] = dict(question.attributes)
+    first, *further = question.caller.principals
+    if further:
+        hint = "ask again as one of them"
+        raise UsageError("a golden question has one caller, but this question was asked for several", hint=hint)
+    if first:
+        case["attributes"] = dict(first)
     document = {"connection": question.connection, "cases": [case]}
     EvalFile.model_validate(document)
     saved = SavedQuestion(SavedKind.QUESTION, name, path, why, sql is not None)

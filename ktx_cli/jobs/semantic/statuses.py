@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ from ktx_cli.project import (
     SCHEMA_NAME,
     KtxConfig,
     Layout,
-    open_for_writing,
+    StateDatabase,
+    open_local,
     transaction,
     translated,
 )
@@ -64,7 +64,7 @@ def keep_statuses(layout: Layout, config: KtxConfig) -> None:
         return
     databases = config.databases()
     dialects = {each: dialect_of(databases[each].driver) or "" for each in layer_ids(layout) if each in databases}
-    with open_for_writing(layout) as database, translated(layout.state):
+    with open_local(layout) as database, translated(layout.state):
         record_acceptances(layout, database, repository, dialects)
         for connection in dialects:
             _keep_joins_of_tools(database, repository, connection)
@@ -81,7 +81,7 @@ def refresh_statuses(layout: Layout, config: KtxConfig) -> list[ResultWarning]:
     return []
 
 
-def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, connection: str) -> None:
+def _keep_joins_of_tools(database: StateDatabase, repository: Repository, connection: str) -> None:
     """Mark joins of the manifest as accepted if another tool, such as dbt, defines them."""
     rows = database.execute(
         "SELECT rowid, path, source, name FROM statuses"
@@ -107,9 +107,7 @@ def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, c
         database.executemany("UPDATE statuses SET status = ?, why = ? WHERE rowid = ?", found)
 
 
-def _keep_drift(
-    database: sqlite3.Connection, repository: Repository, connection: str, load: Callable[[], Model]
-) -> None:
+def _keep_drift(database: StateDatabase, repository: Repository, connection: str, load: Callable[[], Model]) -> None:
     """Record which accepted definitions read columns that have since changed type or been removed.
 
     If the scan at the time of the acceptance saw the same tables, nothing has changed.

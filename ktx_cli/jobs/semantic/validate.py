@@ -22,8 +22,18 @@ from ktx_cli.core import (
     severity_counts,
 )
 from ktx_cli.jobs.semantic.layers import broken_files, selected_layers
-from ktx_cli.project import KtxConfig, Layout, WorkingTree, open_for_writing, translated
-from ktx_cli.semantic import NO_CONNECTION, PROBLEM_KEYS, check_model, layer_ids, load_layer, load_layers, unknown
+from ktx_cli.project import KtxConfig, Layout, WorkingTree, has_state, open_for_writing, translated
+from ktx_cli.semantic import (
+    NO_CONNECTION,
+    NOBODY,
+    PROBLEM_KEYS,
+    Caller,
+    check_model,
+    layer_ids,
+    load_layer,
+    load_layers,
+    unknown,
+)
 from ktx_cli.warehouses import Opener, open_connection
 
 if TYPE_CHECKING:
@@ -71,14 +81,20 @@ class Validation:
         return next(iter(self.unread.values()), None)
 
     def warnings(self) -> list[ResultWarning]:
-        """Return warnings about checks that were skipped for lack of time."""
-        late = [check for _, check in self.checks if check.reason == USED_UP]
-        if not late:
-            return []
-        what = f"{plural(len(late), 'data check')} {'was' if len(late) == 1 else 'were'} skipped: {USED_UP}"
-        return [
-            ResultWarning("budget", what, hint="allow more seconds with --budget 600, or pass the sources to check")
-        ]
+        """Return warnings about checks that were skipped for lack of time, or because of what is hidden."""
+        from ktx_cli.semantic import PROTECTED
+
+        hints = {
+            USED_UP: ("budget", "allow more seconds with --budget 600, or pass the sources to check"),
+            PROTECTED: ("hidden", "ask a person who may see all rows to validate the semantic layer"),
+        }
+        found = []
+        for reason, (code, hint) in hints.items():
+            count = sum(check.reason == reason for _, check in self.checks)
+            if count:
+                what = f"{plural(count, 'data check')} {'was' if count == 1 else 'were'} skipped: {reason}"
+                found.append(ResultWarning(code, what, hint=hint))
+        return found
 
 
 def validate_layers(
@@ -92,10 +108,12 @@ def validate_layers(
     seconds: float = DEFAULT_SECONDS,
     load: LoadLayer = load_layer,
     opener: Opener = open_connection,
+    caller: Caller | None = None,
 ) -> Validation:
     """Validate the named sources, or all, of one connection or of all.
 
-    With `data`, also check the rows if the connection is in `ktx.yaml`. Raises `UsageError` for a connection without a
+    With `data`, also check the rows if the connection is in `ktx.yaml`. `caller`: who sees the result; checks of what
+    is hidden from them are skipped. None: somebody who may see all rows. Raises `UsageError` for a connection without a
     layer, and `SemanticError` for an unknown source.
     """
     found = Validation()
@@ -112,7 +130,7 @@ def validate_layers(
         of_none |= {each for each in kept if each.code == NO_CONNECTION}
         found.problems += [(model.connection, each) for each in kept]
         if data and mine and model.connection in config.databases():
-            _check_data(found, layout, config, model, mine, environ, until, opener)
+            _check_data(found, layout, config, model, mine, environ, until, opener, caller)
     return found
 
 
@@ -144,8 +162,10 @@ def _check_data(
     environ: Mapping[str, str],
     until: float,
     opener: Opener,
+    caller: Caller | None,
 ) -> None:
     """Add the data checks of a model and their diagnostics."""
+    from ktx_cli.protection import rows_countable
     from ktx_cli.semantic import DataChecks, guard_of
 
     try:
@@ -156,6 +176,8 @@ def _check_data(
                 lambda sql, most: connector.query(sql, max_rows=most),
                 lambda: USED_UP if monotonic() >= until else None,
             )
+            if caller is not None:
+                checks.countable = rows_countable(model, WorkingTree(layout.root), caller)
             for check in checks.run(names):
                 found.checks.append((model.connection, check))
                 found.problems += [(model.connection, each) for each in check.problems]
@@ -233,7 +255,7 @@ def run_tests(
     *,
     environ: Mapping[str, str],
     connection: str | None = None,
-    attributes: Mapping[str, Any] | None = None,
+    caller: Caller = NOBODY,
 ) -> TestReport:
     """Run the tests of the named sources, or all, of one connection or of all.
 
@@ -254,10 +276,10 @@ def run_tests(
             _keep(layout, model, [])
             continue
         guard = guard_of(layout, config, model.connection, model)
-        shown = source_guard(model, WorkingTree(layout.root))
+        shown = source_guard(model, WorkingTree(layout.root), caller)
         with guard.open(config, layout=layout, environ=environ) as connector:
             found = [
-                run_test(model, source.name, test, connector, guard=shown, attributes=attributes or {})
+                run_test(model, source.name, test, connector, guard=shown, caller=caller)
                 for source in sources
                 for test in source.tests
             ]
@@ -274,7 +296,7 @@ def _keep(layout: Layout, model: Model, results: Sequence[TestResult]) -> None:
     """
     from ktx_cli.semantic import record_tests
 
-    if not layout.state.exists():
+    if not has_state(layout):
         return
     rows = [(each.source, each.test.name, _measures_of(each), each.passed) for each in results]
     readable = all(each.severity is not Severity.ERROR for each in model.problems)

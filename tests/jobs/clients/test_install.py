@@ -207,6 +207,17 @@ def test_an_entry_keeps_its_profile_until_another_is_asked_for(world: World) -> 
         assert words(target)[-2:] == ["mcp", "stdio"]
 
 
+def test_an_entry_keeps_its_agent_until_another_is_asked_for(world: World) -> None:
+    def words(target: Target) -> list[str]:
+        return words_of(world.install(target).outcomes[0].entry)
+
+    for target in (Target.CLAUDE_CODE, Target.CODEX):
+        world.install(target, agent="desk", attributes=["a=b"])
+        assert words(target)[-6:] == ["mcp", "stdio", "--agent", "desk", "--user-attribute", "a=b"]
+        world.install(target, agent="")
+        assert words(target)[-4:] == ["mcp", "stdio", "--user-attribute", "a=b"]
+
+
 def test_an_entry_with_other_words_behind_it_is_not_ours() -> None:
     ours = ["--project-dir", "/p", "mcp", "stdio", "--user-attribute", "a=b"]
     assert is_ktx({"command": "ktx", "args": ours}) and attributes_in({"command": "ktx", "args": ours}) == ["a=b"]

@@ -30,13 +30,16 @@ from ktx_cli.llm.settings import ModelRef
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import process_start
+from ktx_cli.telemetry import export
 from ktx_cli.testing.servers import MariaDBServer, free_port
 from ktx_cli.warehouses import registry
 from ktx_cli.warehouses.dialect import reader_role
 from ktx_cli.warehouses.port import ConnectionTest
 from tests.llm.test_embeddings import Server, small_model
+from tests.telemetry.collector import collecting
 
 SET = "ktx config set ingest.embeddings"
+CANARY = "a-secret-header"
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
 
@@ -411,3 +414,63 @@ def test_a_history_of_queries_is_read_as_a_run_reads_it(shop_project: Path) -> N
     (shop_project / "queries.sql").write_text("SELECT id FROM orders;\n")
     (found,) = diagnose(shop_project, {}, only=["history"])
     assert (found.level, found.message) == (Level.OK, "queries.sql is readable")
+
+
+# -- what servers accept, and where telemetry goes -----------------------------------------------------------------
+
+ISSUER = "serving:\n  identity: {issuer: 'https://id.example.com', resource: 'https://ktx.example.com/mcp'%s}\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "says"),
+    [
+        ("", Level.OK, "servers accept no access tokens"),
+        (ISSUER % ", scopes: ['ktx:read']", Level.OK, "access tokens need ktx:read"),
+        (ISSUER % "", Level.WARN, "gives out for https://ktx.example.com/mcp is accepted"),
+        (ISSUER % ", audience: ktx", Level.WARN, "gives out for ktx is accepted"),
+    ],
+)
+def test_access_tokens_need_a_scope(tmp_path: Path, settings: str, level: Level, says: str) -> None:
+    (tmp_path / "ktx.yaml").write_text(CONFIG + settings)
+    (found,) = diagnose(tmp_path, {}, only=["identity"])
+    assert found.level is level and says in found.message
+    hint = "ktx config set serving.identity.scopes '[\"ktx:read\"]'"
+    assert (found.hint or "") == ("" if level is Level.OK else hint)
+
+
+@pytest.mark.parametrize(
+    ("collector", "more", "says"),
+    [
+        (None, {}, []),
+        ({}, {}, []),
+        ({"status": 400}, {}, []),
+        ({"status": 404}, {}, ["answers with status 404, so it accepts no traces", "404, so it accepts no metrics"]),
+        ({"status": 401}, {"OTEL_METRICS_EXPORTER": "none"}, ["answers with status 401, so it accepts no traces"]),
+        ({"status": 503}, {"OTEL_TRACES_EXPORTER": "none"}, ["accepts no metrics within"]),
+        ({"delay": 30.0}, {"OTEL_METRICS_EXPORTER": "none"}, ["accepts no traces within"]),
+        ({}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:9/"}, ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]),
+        ({}, {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ["traces and metrics are not exported"]),
+    ],
+)
+def test_the_collector_of_telemetry_answers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    collector: dict[str, float] | None,
+    more: dict[str, str],
+    says: list[str],
+) -> None:
+    (tmp_path / "ktx.yaml").write_text(CONFIG)
+    monkeypatch.setattr(export, "PROBE_SECONDS", 0.5)
+    with collecting() as found:
+        for name, value in (collector or {}).items():
+            setattr(found, name, value)
+        environ = {} if collector is None else {**found.environment, **more}
+        environ |= {"OTEL_EXPORTER_OTLP_HEADERS": f"authorization={CANARY}"}
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        answers = diagnose(tmp_path, environ, only=["telemetry"])
+        asked = len(found.bodies)
+    assert [each.level for each in answers] == ([Level.WARN] * len(says) or [Level.OK])
+    assert all(said in each.message for said, each in zip(says, answers, strict=False))
+    assert not any(CANARY in f"{each.message} {each.hint}" or "127.0.0.1" in each.message for each in answers)
+    assert asked or collector is None or "OTEL_EXPORTER_OTLP_PROTOCOL" in more

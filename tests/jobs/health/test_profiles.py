@@ -60,6 +60,7 @@ def test_a_scan_that_reached_all_tables_leaves_nothing_to_say(shop_project: Path
     ("kind", "why", "hint"),
     [
         (Unsampled.OUT_OF_TIME, "time limit", "ktx config set scan.budget.seconds 1800 && ktx scan shop"),
+        (Unsampled.OVER_BUDGET, "limit", "ktx config set scan.budget.gigabytes GIGABYTES && ktx scan shop"),
         (Unsampled.ERROR, "no permission", "ktx connection test shop && ktx scan shop"),
     ],
 )

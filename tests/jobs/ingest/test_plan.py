@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core import ConfigError
 from ktx_cli.engine.report import FileChanges
-from ktx_cli.jobs.ingest.plan import IngestRequest
+from ktx_cli.jobs.ingest.plan import IngestRequest, plan_run
 from ktx_cli.jobs.ingest.run import ingest
 
 Change = Callable[..., None]
@@ -125,3 +126,23 @@ def test_a_dry_run_names_a_connection_that_fails(shop_project: Path) -> None:
 
 def test_file_changes_are_sorted() -> None:
     assert FileChanges.of({"b": b"", "c": None, "a": b"x"}) == FileChanges(("a", "b"), ("c",))
+
+
+SOURCE_AND_QUEUE = """\
+  docs: {driver: documents, path: docs}
+llm: {provider: {backend: anthropic}, models: {default: claude-sonnet-4-5}}
+ingest: {executor: postgres}
+"""
+
+
+@pytest.mark.parametrize(("no_llm", "refused"), [(False, True), (True, False)])
+def test_a_run_without_the_queue_it_needs_begins_nothing(shop_project: Path, no_llm: bool, refused: bool) -> None:
+    (shop_project / "docs").mkdir()
+    config = shop_project / "ktx.yaml"
+    config.write_text(config.read_text() + SOURCE_AND_QUEUE)
+    request = IngestRequest(shop_project, {}, no_llm=no_llm)
+    if refused:
+        with pytest.raises(ConfigError, match="needs the shared state"):
+            plan_run(request)
+    else:
+        assert plan_run(request).is_distributed

@@ -74,8 +74,6 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     (folder / "semantic-layer" / "shop").mkdir(parents=True)
     (folder / "semantic-layer" / "shop" / "sales.yaml").write_text(json.dumps(source))
     yield folder
-    if engine in ("postgres", "mysql"):
-        server.execute("DROP DATABASE IF EXISTS numbers_of_answers")
 
 
 def asked(folder: Path, query: dict[str, Any]) -> LayerAnswer:

@@ -15,6 +15,7 @@ from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.scan.profile.store import save_values
 from ktx_cli.scan.profile.values import Dictionary
+from ktx_cli.semantic.caller import Caller
 from ktx_cli.semantic.guarded import QueryServices
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Connector, QueryResult, Scope, TableRef
@@ -59,7 +60,7 @@ def warned(shop: Shop, *filters: str, opener: Recorder | None = None, **more: An
     told = ask_layer(
         shop.layout,
         shop.config,
-        Question(query, attributes=attributes),
+        Question(query, caller=Caller.of(attributes)),
         environ={},
         services=QueryServices(opener=opener or open_connection),
         suggest=suggest,

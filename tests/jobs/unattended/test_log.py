@@ -10,9 +10,9 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import CommandFinished, Notice, RunStarted, StepProgress
-from ktx_cli.jobs.serve import daemon as logs
 from ktx_cli.jobs.unattended import CommandLog
 from ktx_cli.project.secrets import MASK, remember
+from ktx_cli.runs import transcripts
 
 ENDED = CommandFinished("ktx ingest", 6, 1.5, error="busy", message="somebody else is at work")
 
@@ -48,7 +48,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
 
 
 def test_a_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs.RotatingLines.__init__, "__kwdefaults__", {"largest": 400, "kept": 2})
+    monkeypatch.setattr(transcripts.RotatingFile.__init__, "__kwdefaults__", {"largest": 400, "kept": 2})
     log = CommandLog(tmp_path / "log")
     for number in range(20):
         log.emit(Notice(f"notice {number:02}"))
@@ -105,7 +105,7 @@ def test_a_log_that_cannot_be_written_any_more_is_one_warning(tmp_path: Path, mo
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(logs.os, "write", full)
+        patch.setattr(transcripts.os, "write", full)
         log.emit(ENDED)
         log.emit(ENDED)
     assert [each.code for each in log.warnings] == ["log_incomplete"]

@@ -153,7 +153,7 @@ class EvalCase(Block):
     )
     ask: bool = setting(False, "Ask the configured model the question.")
     connection: str | None = setting(None, "The connection to query.", min_length=1)
-    attributes: dict[str, Any] = setting(dict, "Attributes of the caller, used by row policies.")
+    attributes: dict[str, Any] = setting(dict, "Attributes of the caller, used by row policies and masks.")
     tolerance: Annotated[float, _TOLERANCE_RULE] = setting(
         0.0, "The allowed difference between numbers in `query` and `sql`."
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,16 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.jobs.check.eval.cases import Case, Expectation
-from ktx_cli.project import Layout, Warn, ignore_warning, open_for_writing, read_state, transaction, translated
+from ktx_cli.project import (
+    Layout,
+    StateDatabase,
+    Warn,
+    ignore_warning,
+    open_for_writing,
+    read_state,
+    transaction,
+    translated,
+)
 
 Row = Sequence[Any]
 
@@ -296,7 +304,7 @@ class Past(Record):
 def read_history(layout: Layout) -> dict[str, Past]:
     """Return the last outcomes by case name. Raises `StorageError`."""
 
-    def ask(database: sqlite3.Connection) -> dict[str, Past]:
+    def ask(database: StateDatabase) -> dict[str, Past]:
         rows = database.execute("SELECT name, digest, status, finished, passed, milliseconds FROM evals")
         return {name: Past(*rest) for name, *rest in rows}
 

@@ -55,7 +55,7 @@ from ktx_cli.jobs.semantic.sql import only_database, run_sql
 from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import EVALS_NAME, Edit, KtxConfig, Layout, WorkingTree, Workspace, apply, read_bytes, write_atomic
 from ktx_cli.prompts import text_of
-from ktx_cli.semantic import Model, QueryServices, calendar_of, layer_ids, load_layer
+from ktx_cli.semantic import Caller, Model, QueryServices, calendar_of, layer_ids, load_layer
 from ktx_cli.warehouses import ConnectorPool, dialect_of
 
 MOST_ROWS: Final = 100_000
@@ -147,7 +147,7 @@ class Asker:
     def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> tuple[LayerAnswer, CaseAnswer]:
         result = ask_layer(
             *(self.request.layout, self.request.config),
-            Question({"limit": MOST_ROWS, **query}, connection, attributes=case.asked.attributes),
+            Question({"limit": MOST_ROWS, **query}, connection, caller=Caller.of(case.asked.attributes)),
             environ=self.request.environ,
             services=QueryServices(load=self._layer, opener=self.pool.open),
             formats=case.asked.expect is None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import pkgutil
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ from ktx_cli.core import (
 from ktx_cli.jobs.check.lint.staleness import ChangedTarget, changed_targets
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.jobs.wiki import lint_wiki
-from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, WorkingTree, connection_of, read_state
+from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, StateDatabase, WorkingTree, connection_of, read_state
 from ktx_cli.semantic import Column, Measure, Visibility, layer_ids, load_layers, load_manifest, quoted
 from ktx_cli.wiki import Graph, Page, load_wiki
 
@@ -433,7 +432,7 @@ class LintedProject:
         return [change for change in changed if self.connection in (None, change.target.connection)]
 
 
-def _row_counts(database: sqlite3.Connection) -> dict[str, dict[str, int]]:
+def _row_counts(database: StateDatabase) -> dict[str, dict[str, int]]:
     """Return connection -> physical table name -> row count, from the last scan on this machine."""
     rows = database.execute("SELECT connection, row_estimates FROM scans").fetchall()
     return {connection: json.loads(text) for connection, text in rows}

@@ -217,7 +217,8 @@ def _column_changes(then: Source, now: Source) -> Iterator[str]:
 def _facts(part: Part) -> dict[str, Any]:
     if isinstance(part, Column):
         values = ", ".join(part.values) or None
-        return {"type": part.type and str(part.type), "expr": part.expr, "unit": part.unit, "values": values}
+        type_name, mask = part.type and str(part.type), None if part.mask is None else "masked"
+        return {"type": type_name, "expr": part.expr, "unit": part.unit, "values": values, "mask": mask}
     if isinstance(part, Segment):
         return {"expr": part.expr}
     if isinstance(part, Measure):

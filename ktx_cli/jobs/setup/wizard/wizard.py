@@ -29,7 +29,7 @@ from ktx_cli.jobs.setup.wizard.dialog import (
     something,
 )
 from ktx_cli.llm import NO_BACKEND, backend_kinds, distinct_models, kind_of, last_probes
-from ktx_cli.project import ROLES, Connection, Layout, Repository, read_state
+from ktx_cli.project import ROLES, Connection, Layout, Repository, read_local, read_state
 from ktx_cli.runs import last_runs
 
 
@@ -256,7 +256,7 @@ def known(work: WizardRun, step: SetupStep) -> str:
         case SetupStep.LLM:
             if config.llm.provider.backend == NO_BACKEND:
                 return ""
-            probes = read_state(work.layout, last_probes) or {}
+            probes = read_local(work.layout, last_probes) or {}
             last = {ref: probes.get(ref) for ref in distinct_models(config)}
             return listing((f"{ref}, last probe {each.finished if each else 'never'}" for ref, each in last.items()), 9)
         case SetupStep.EMBEDDINGS:

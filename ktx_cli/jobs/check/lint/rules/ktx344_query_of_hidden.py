@@ -10,7 +10,7 @@ from ktx_cli.protection import Refused, check_source
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the sources whose SQL reads hidden columns or sources, or rows with a policy."""
+    """Yield the sources whose SQL reads hidden or masked columns, hidden sources, or rows with a policy."""
     for layer in project.described_layers:
         for source in layer.sources():
             try:
@@ -25,8 +25,9 @@ RULE = Rule(
     "query-of-hidden",
     Severity.WARNING,
     "The SQL of a source reads data that is hidden elsewhere.",
-    "Such a source would show values of a hidden column, or rows that a policy hides, so `ktx sl query` and the MCP "
-    "server refuse questions that read it. If the source comes from a dbt model, the next `ktx ingest` removes it.",
+    "Such a source would show values of a hidden or masked column, or rows that a policy hides, so `ktx sl query` and "
+    "the MCP server refuse questions that read it. A caller who sees a masked column can query a source that reads it. "
+    "If the source comes from a dbt model, the next `ktx ingest` removes it.",
     check,
     bad={
         "semantic-layer/warehouse/customers.yaml": """\
