@@ -23,7 +23,7 @@ SECTIONS: Final = {
     "Ask": ("sl", "wiki", "search", "pack", "sql", "mongo-query"),
     "Check": ("status", "doctor", "check", "lint", "diff", "eval", "proof"),
     "Serve": ("mcp", "agents"),
-    "Maintain": ("index", "runs", "usage", "llm"),
+    "Maintain": ("index", "runs", "usage", "llm", "worker"),
 }
 """Heading of `ktx --help` -> the commands below it."""
 

@@ -113,16 +113,6 @@ def cost_cell(usd: float | None, *, partial: bool = False) -> str:
     return "unknown" if usd is None else f"${usd:.4f}{' +?' if partial else ''}"
 
 
-def age(seconds: int | None) -> str:
-    """Return an age in the largest unit that gives at least 2."""
-    if seconds is None:
-        return "never"
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
-
-
 def render_plain(blocks: Sequence[Block]) -> str:
     """Return stable text: no color, no width, tab-separated tables, and one line per record."""
     out: list[str] = []

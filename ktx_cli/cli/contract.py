@@ -35,6 +35,7 @@ from ktx_cli.cli.blocks import Block, Lines, render_plain, render_pretty, wrappe
 from ktx_cli.cli.help import HelpCommand, HelpGroup, ProjectPlace, command_of, runnable
 from ktx_cli.cli.settings import COMMON_OPTIONS, ProgressMode, Settings, current_folder, use_colour
 from ktx_cli.core import (
+    EXIT_FAILED,
     EXIT_OK,
     EXIT_READER_GONE,
     CancelledError,
@@ -381,7 +382,36 @@ def _signature(function: Callable[..., Result]) -> inspect.Signature:
 
 
 def execute(session: Session, function: Callable[[Session], Result]) -> int:
-    """Run a command function, print its answer, return the exit code."""
+    """Run a command function, print its answer, return the exit code.
+
+    Exports telemetry if the environment names a collector.
+    """
+    from ktx_cli.telemetry import is_requested
+
+    if not is_requested(os.environ):
+        return _execute(session, function)
+    from ktx_cli.telemetry import StepSpans, begin_command, end_command, start
+
+    session.warn(*start(os.environ))
+    begin_command(session.name)
+    steps, errors, code = StepSpans(), [], EXIT_FAILED
+    session.listeners.append(steps)
+    session.concluding.append(lambda result: errors.append(result.error.code) if result.error is not None else None)
+    try:
+        code = _execute(session, function)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else EXIT_OK
+        raise
+    finally:
+        steps.close()
+        problem = end_command(code, errors[0] if errors else None)
+        if problem is not None and not (session.settings.quiet or session.settings.json):
+            with contextlib.suppress(streams.ReaderGoneError):
+                _note("warning", problem, "check that the collector accepts OTLP over HTTP")
+    return code
+
+
+def _execute(session: Session, function: Callable[[Session], Result]) -> int:
     if session.settings.json and session.settings.plain:
         return finish(
             session, Result(error=UsageError("--json and --plain are mutually exclusive", hint="remove one of them"))

@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import CONFIG, LONG, SHOP
 from tests.worlds.forks import Forks, shared
+from tests.worlds.shared_company import Model, SharedCompany
+from tests.worlds.shared_schema import SharedSchema
 from tests.worlds.workers import fork_workers, start_workers
 from tests.worlds.workers import shared as workers
 
@@ -265,3 +267,41 @@ def _scanned(_one_model_server: ModelServer) -> Build:
 def scanned(company: Path, _scanned: Build, copies: Callable[[Build, Path], Path]) -> Path:
     """The company after its database was scanned; its documents are not read."""
     return copies(_scanned, company)
+
+
+Share = Callable[..., tuple[Path, Path]]
+"""Takes where the index is, and returns two clones that share their state."""
+
+
+@pytest.fixture
+def share(ingested: Path, git: Callable[..., str], tmp_path: Path, shared_schema: SharedSchema) -> Share:
+    """Share the state of the ingested project, commit all of it, and clone it with its databases."""
+
+    def shared(**settings: str) -> tuple[Path, Path]:
+        config = ingested / "ktx.yaml"
+        config.write_text(config.read_text() + shared_schema.storage(**settings))
+        git(ingested, "add", "-A")
+        git(ingested, "commit", "-qm", "share the state")
+        other = tmp_path / "other"
+        git(ingested, "clone", "-q", str(ingested), str(other))
+        for path in ingested.glob("*.sqlite"):
+            (other / path.name).write_bytes(path.read_bytes())
+        return ingested, other
+
+    return shared
+
+
+@pytest.fixture
+def model(model_server: ModelServer) -> Model:
+    """The scripted model of the company's documents."""
+    found = Model()
+    model_server.play(found)
+    return found
+
+
+@pytest.fixture(name="shared")
+def shared_company(company: Path, shared_schema: SharedSchema, forks: Forks, tmp_path: Path) -> Iterator[SharedCompany]:
+    """The company with a shared state; what still runs at the end is killed."""
+    found = SharedCompany(company, shared_schema, forks, tmp_path)
+    yield found
+    found.close()

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ktx_cli.core import yaml
 
 Run = Callable[..., Any]
 
@@ -90,3 +93,38 @@ def test_thresholds_that_would_pass_each_other_say_the_order(
     for command in hint.split("; then: "):
         assert ktx(*command.split()[1:]).code == 0
     assert ktx("config", "get", key, "--plain").out == f"{value}\n"
+
+
+BLOCK = "storage.postgres"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "hint"),
+    [
+        (f"{BLOCK}.url", "env:DB", "{url: 'env:DB', schema: ktx_sales}"),
+        (f"{BLOCK}.url", "postgresql://u:canary-pw@h/d", "{url: 'env:KTX_STATE_URL', schema: ktx_sales}"),
+        (f"{BLOCK}.schema", "ktx_own", "{schema: ktx_own, url: 'env:KTX_STATE_URL'}"),
+        (BLOCK, "x", "{url: 'env:KTX_STATE_URL', schema: ktx_sales}"),
+    ],
+)
+def test_settings_that_require_each_other_are_set_by_the_command_in_the_hint(
+    ktx: Run, project: Path, key: str, value: str, hint: str
+) -> None:
+    answer = ktx("config", "set", key, value, "--json")
+    command = shlex.split(answer.envelope["error"]["hint"].partition(": ")[2])
+    assert answer.code == 2 and command[:4] == ["ktx", "config", "set", BLOCK]
+    assert yaml.load(command[4], where="hint") == yaml.load(hint, where="hint") and "canary-pw" not in answer.out
+    assert ktx(*command[1:]).code == 0
+    assert ktx("config", "get", f"{BLOCK}.schema", "--plain").out.startswith("ktx_")
+
+
+def test_a_mapping_changes_only_the_settings_of_a_block_that_it_names(ktx: Run, project: Path) -> None:
+    before = ktx("config", "get", "scan", "--json").data["value"]
+    assert ktx("config", "set", "scan", "{privacy: strict, relationships: {enabled: false}}").code == 0
+    after = ktx("config", "get", "scan", "--json").data["value"]
+    before["privacy"], before["relationships"]["enabled"] = "strict", False
+    assert after == before
+    text = (project / "ktx.yaml").read_bytes()
+    for wrong in ("{privacy: strict, privcy: x}", "{privacy: no-such}", "{relationships: x}"):
+        assert ktx("config", "set", "scan", wrong).code == 2
+    assert (project / "ktx.yaml").read_bytes() == text

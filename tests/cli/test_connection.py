@@ -65,6 +65,15 @@ def test_add_refuses_ids(ktx: Run, project: Path, bad: str) -> None:
     assert (project / "ktx.yaml").read_bytes() == before
 
 
+@pytest.mark.usefixtures("project")
+def test_the_help_of_add_lists_all_drivers(ktx: Run) -> None:
+    refused = ktx("connection", "add", "x", "--driver", "nope").err
+    listed = " ".join(ktx("connection", "add", "--help").out.split())
+    (names,) = re.findall(r"drivers: (.*?):", refused)
+    shown = re.findall(r"Drivers of (?:databases|context sources): (.*?)\.", listed)
+    assert ", ".join(shown) == names
+
+
 def test_add_takes_any_field(ktx: Run, project: Path) -> None:
     args = ("--driver", "postgres", "--set", "host=localhost", "--set", "port=5433", "--set", "schemas=[a, b]")
     assert ktx("connection", "add", "pg", *args, "--no-test").code == 0

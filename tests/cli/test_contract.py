@@ -82,7 +82,7 @@ TEXT_ONLY = {"completion", "mcp stdio"}
 EVENTS_FIRST = {"llm run"}
 """The listed exception: with --json, it prints its events before the envelope, one on a line."""
 CAPTURING = {f"memory {name}" for name in ("capture", "retry", "revert", "show", "work")}
-CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", "proof", "mongo-query", *CAPTURING}
+CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", "mcp publish", "worker", "proof", "mongo-query", *CAPTURING}
 """What takes seconds, stays, asks a model or another server: its success in both modes is checked in test_demo.py,
 test_mcp.py, test_proof.py, test_mongo_query.py and test_memory.py."""
 

@@ -53,6 +53,7 @@ MODEL = "it calls a model"
 CAPTURE = "it needs a capture, which a model makes"
 DEMO = "it builds another demo"
 PIPELINE = "the demo has no MongoDB"
+SHARED = "it needs a shared state in Postgres"
 SERVER = "it serves until it is stopped"
 PARSED_ONLY = {
     "ktx agents install --target claude-code --install-dir ../app": "it needs the folder of an application",
@@ -66,6 +67,12 @@ PARSED_ONLY = {
     "ktx llm run request.json": MODEL,
     "ktx llm run request.json --json": MODEL,
     "ktx llm probe --model claude-code:haiku": MODEL,
+    "ktx mcp publish": SHARED,
+    "ktx mcp publish --force": SHARED,
+    "ktx mcp publish --json": SHARED,
+    "ktx worker": SHARED,
+    "ktx worker --concurrency 8": SHARED,
+    "ktx worker --once": SHARED,
     "ktx mcp logs --follow": "it waits for lines until it is stopped",
     "ktx mcp start": SERVER,
     "ktx mcp start --port 0 --read-only": SERVER,

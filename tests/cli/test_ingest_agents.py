@@ -206,7 +206,7 @@ def test_authentication_lost_on_the_way_lands_what_is_finished(
     assert (again.of("refunds"), again.of("stock"), again.of("tax")) == (0, 4, 4)
 
 
-@pytest.mark.parametrize("flag", [("--max-tokens", "500"), ("--max-usd", "0.002")])
+@pytest.mark.parametrize("flag", [("--max-tokens", "500"), ("--max-usd", "0.002"), ("--max-tokens", "1")])
 def test_a_budget_of_the_run_ends_it(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, flag: tuple[str, str]
 ) -> None:

@@ -157,6 +157,20 @@ def test_off_loopback_with_a_token(stopped: Path) -> None:
     assert token not in state + command
 
 
+def test_a_server_that_accepts_every_access_token_of_its_issuer_warns(stopped: Path) -> None:
+    config, issuer = (
+        stopped / "ktx.yaml",
+        "{issuer: 'https://id.example.com', resource: 'https://ktx.example.com/mcp'%s}",
+    )
+    plain = config.read_text()
+    for scopes, expected in (("", ["scopes"]), (", scopes: ['ktx:read']", [])):
+        config.write_text(f"{plain}serving:\n  identity: {issuer % scopes}\n")
+        done = start(stopped, "--port", "0")
+        assert done["ok"] and [each["code"] for each in done["warnings"]] == expected
+        assert all("any access token that the issuer gives out" in each["message"] for each in done["warnings"])
+        assert ktx("mcp", "stop", folder=stopped).returncode == 0
+
+
 def test_several_projects_share_nothing(tmp_path: Path) -> None:
     for parent in ("a", "b"):
         (tmp_path / parent / "shop").mkdir(parents=True)

@@ -289,3 +289,20 @@ def test_an_unreadable_manifest_is_the_only_problem_of_what_refers_to_it(ktx: Ru
     shard.write_text("tables:\n  customers:\n    table: customers\n      columns: []\n")
     found = ktx("sl", "validate", "--no-data", "--json").data["problems"]
     assert [each["code"] for each in found] == ["broken_shard"]
+
+
+def test_a_mask_applies_to_the_caller_of_a_question_and_not_to_sql(ktx: Run, layer: Path) -> None:
+    overlay = CUSTOMERS.replace(
+        "{name: country, type: string}", "{name: country, type: string, mask: {unless: {role: [a]}, value: x}}"
+    )
+    assert overlay != CUSTOMERS
+    write(layer, "customers", overlay)
+    asked = ("sl", "query", "-d", "customers.country", "--json")
+    assert [row[0] for row in ktx(*asked).data["rows"]] == ["x"]
+    real = [row[0] for row in ktx(*asked, "--user-attribute", "role=a").data["rows"]]
+    assert "x" not in real and len(real) > 1
+    assert ktx("sql", "SELECT DISTINCT country FROM customers ORDER BY country", "--json").data["rows"] == [
+        [each] for each in sorted(real)
+    ]
+    (column,) = (each for each in ktx("sl", "read", "customers", "--json").data["columns"] if each.get("masked"))
+    assert column["name"] == "country" and "masked" in ktx("sl", "read", "customers").out

@@ -22,11 +22,7 @@ _BOOKED: Final = (
     " LEFT JOIN ports o ON o.code = v.origin_port LEFT JOIN ports d ON d.code = v.destination_port"
     " LEFT JOIN ports h ON h.code = t.home_port"
 )
-SETTINGS_WITHOUT_EFFECT: Final = {
-    ("config_no_effect", "agent"),
-    ("config_no_effect", "storage.search"),
-    ("config_no_effect", "storage.state"),
-}
+SETTINGS_WITHOUT_EFFECT: Final = {("config_no_effect", "agent")}
 """What `config validate` says of the `ktx.yaml`; no other command about the project's contents repeats it."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli import blocks
-from ktx_cli.cli.blocks import age
+from ktx_cli.core import age
 from ktx_cli.llm.backends.claude_code import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.codex_session import codex_offline
@@ -75,7 +75,7 @@ def test_everything_is_there_as_data(ktx: Run, ingested: Path) -> None:
     assert (data["agents"], data["mcp"]) == ([], {"status": "stopped"})
     assert (data["llm"]["backend"], data["llm"]["roles"], data["llm"]["session"]) == ("none", {}, None)
     (warehouse,) = data["connections"]
-    assert 0 <= warehouse["age_seconds"] < 600
+    assert 0 <= warehouse["age_seconds"] < 7200  # the project was ingested once, for all tests
     assert [each["status"] for each in data["runs"]] == ["done"]
 
 

@@ -100,7 +100,8 @@ def test_without_its_package_the_connection_is_disabled_and_says_why(project: Pa
 def test_it_passes_the_contract(run: Run, installed: Path) -> None:
     tests = installed.with_name("source") / "tests"
     done = run(sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", tests)
-    assert "18 passed" in done.stdout, done.stdout
+    passed = re.search(r"^(\d+) passed in", done.stdout, re.MULTILINE)
+    assert passed is not None and int(passed[1]) > 15, done.stdout
 
 
 def test_no_line_of_ktx_knows_of_it() -> None:

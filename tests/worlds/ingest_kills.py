@@ -70,7 +70,7 @@ class Sweep:
     violations: list[str] = field(default_factory=list)
 
 
-class _Watch:
+class Watch:
     """Plays a script and keeps the names of the requests with the time they arrived."""
 
     def __init__(self, case: Case, awaited: int | None = None) -> None:
@@ -99,16 +99,16 @@ def sweep(case: Case, scratch: Path, *, kills: int, seed: int) -> Sweep:
     undisturbed = scratch / "undisturbed"
     gaps, names = _undisturbed(case, undisturbed)
     found = Sweep(asked=len(names))
-    for number, (request, seconds) in enumerate(_moments(gaps, kills, random.Random(seed))):
+    for number, (request, seconds) in enumerate(moments(gaps, kills, random.Random(seed))):
         project = scratch / f"kill-{number}"
         shutil.copytree(case.template, project, symlinks=True)
         before = tip(project, case.environ)
-        first = _Watch(case, request)
+        first = Watch(case, request)
         ended = _kill_one(case, project, first, seconds, group=number % 2 == 1)
         found.fell[judge(project, moved=tip(project, case.environ) != before) if ended else TOO_LATE] += 1
         found.phases[first.names[-1].phase if first.names else -1] += 1
         problems = [f"after the kill: {each}" for each in broken_files(project, case.environ)]
-        second = _Watch(case)
+        second = Watch(case)
         problems += _next(case, project, second, undisturbed)
         problems += _paid(case, first.names, second.names, names)
         found.again.append(len(first.names) + len(second.names) - len(names))
@@ -120,7 +120,7 @@ def sweep(case: Case, scratch: Path, *, kills: int, seed: int) -> Sweep:
 def _undisturbed(case: Case, project: Path) -> tuple[list[float], list[Name]]:
     """Return the seconds from the start to the first request, between requests and to the end; and their names."""
     shutil.copytree(case.template, project, symlinks=True)
-    watch = _Watch(case)
+    watch = Watch(case)
     started = time.monotonic()
     code = _run(case, project, watch).wait()
     if code:
@@ -129,7 +129,7 @@ def _undisturbed(case: Case, project: Path) -> tuple[list[float], list[Name]]:
     return [after - before for before, after in itertools.pairwise(marks)], watch.names
 
 
-def _moments(gaps: Sequence[float], kills: int, dice: random.Random) -> Iterator[tuple[int, float]]:
+def moments(gaps: Sequence[float], kills: int, dice: random.Random) -> Iterator[tuple[int, float]]:
     """Yield the number of a request (0: the start) and the seconds after it, spread over the whole run."""
     last = len(gaps) - 1
     for number in range(kills):
@@ -142,12 +142,12 @@ def _said(project: Path) -> Path:
     return project.with_suffix(".said")
 
 
-def _run(case: Case, project: Path, watch: _Watch) -> Started:
+def _run(case: Case, project: Path, watch: Watch) -> Started:
     case.server.play(watch)
     return case.start(INGEST, folder=project, environ=case.environ, said=_said(project))
 
 
-def _kill_one(case: Case, project: Path, watch: _Watch, seconds: float, *, group: bool) -> bool:
+def _kill_one(case: Case, project: Path, watch: Watch, seconds: float, *, group: bool) -> bool:
     """Run, kill `seconds` after the request the watch waits for, and say whether that ended it."""
     started = _run(case, project, watch)
 
@@ -169,7 +169,7 @@ def _kill_one(case: Case, project: Path, watch: _Watch, seconds: float, *, group
     return code == -signal.SIGKILL
 
 
-def _next(case: Case, project: Path, watch: _Watch, undisturbed: Path) -> Iterator[str]:
+def _next(case: Case, project: Path, watch: Watch, undisturbed: Path) -> Iterator[str]:
     """Run again and yield what is not as in a project nobody disturbed."""
     code = _run(case, project, watch).wait()
     if code:
@@ -187,14 +187,14 @@ def _paid(case: Case, first: Sequence[Name], second: Sequence[Name], wanted: Seq
         yield f"requests nobody else makes: {sorted(unknown)}"
     again = [name for name in second if name in first]
     for name in again:
-        if _was_stored(name, first, whole=case.whole):
+        if was_stored(name, first, whole=case.whole):
             yield f"{name} was asked again, though it was answered and stored"
     about = {(name.phase, name.about) for name in again} if case.whole else set(again)
     if len(about) > case.at_once:
         yield f"{len(about)} were asked again, more than were in flight: {sorted(again)}"
 
 
-def _was_stored(name: Name, first: Iterable[Name], *, whole: bool) -> bool:
+def was_stored(name: Name, first: Iterable[Name], *, whole: bool) -> bool:
     """Whether an answer must have been stored: the same loop went on behind it, or the run did."""
     later = (each for each in first if each.phase > name.phase or (not whole and each[:2] == name[:2]))
     return any(each > name for each in later)

@@ -60,13 +60,21 @@ def install(
         Option(
             "--user-attribute",
             metavar="NAME=TEXT",
-            help="Attribute of the caller to start the server with, used by row policies: NAME=TEXT or NAME:=JSON."
-            " Defaults to the attributes of the existing entry. Can be repeated.",
+            help="Attribute of the caller to start the server with, used by row policies and masks: NAME=TEXT or"
+            " NAME:=JSON. Defaults to the attributes of the existing entry. Can be repeated.",
         ),
     ] = None,
     profile: Annotated[
         Profile | None,
         Option("--profile", help="Tools that the server lists. Defaults to the profile of the existing entry."),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        Option(
+            "--agent",
+            metavar="NAME",
+            help="Agent in `serving.agents` whose rights and limits apply. Defaults to that of the existing entry.",
+        ),
     ] = None,
     install_dir: INSTALL_DIR = None,
     dry_run: DRY_RUN = False,
@@ -82,6 +90,7 @@ def install(
     """
     from ktx_cli.jobs.clients.install import Wanted, install
     from ktx_cli.jobs.clients.manifest import Address
+    from ktx_cli.jobs.serve.caller import CallerIdentity, with_agent
     from ktx_cli.jobs.serve.state import server_attributes
     from ktx_cli.llm import secret_names
 
@@ -90,14 +99,17 @@ def install(
         raise UsageError("--target is required", hint=f"add --target with one of {', '.join(Target)}")
     if http is None and token_env is not None:
         raise UsageError("--token-env requires --http", hint="add the address of the server, for example: --http URL")
-    if http is not None and (user_attribute or profile):
-        option, value = ("--user-attribute", "NAME=TEXT") if user_attribute else ("--profile", str(profile))
+    if http is not None and (user_attribute or profile or agent):
+        options = (("--user-attribute", user_attribute and "NAME=TEXT"), ("--profile", profile), ("--agent", agent))
+        option, value = next((name, str(given)) for name, given in options if given)
         message = f"{option} only applies to a server that the client starts, not to a running --http server"
         raise UsageError(message, hint=Hint("start the server with it: {}", Command("mcp", "start", option, value)))
     server_attributes(user_attribute)
+    if agent:
+        with_agent(CallerIdentity(), config, agent)  # raises for an unknown agent
     address = None if http is None else Address.parse(http, token_env)
     variables = sorted(secret_names(config))
-    report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute, profile), where)
+    report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute, profile, agent), where)
     session.warn(*report.warnings)
     steps = [] if dry_run else [Command("agents", "list")]
     return Result(report.to_json(), [*_shown(report), *_to_paste(report)], report.error, steps)

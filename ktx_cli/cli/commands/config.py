@@ -69,13 +69,15 @@ def get(session: Session, key: KEY) -> Result:
 
 @command(commands, "set", schema="config-set")
 def set_(session: Session, key: KEY, value: Annotated[str, Argument(help="New value, written as in YAML.")]) -> Result:
-    """Change one setting in ktx.yaml.
+    """Change one setting, or several settings of a block, in ktx.yaml.
 
-    Comments, order and layout of the file are preserved.
+    For a block, write the new value as a YAML mapping; settings that it does not name stay unchanged. Comments, order
+    and layout of the file are preserved.
 
     Examples:
         ktx config set scan.privacy strict
         ktx config set semantic.fiscal_year_start 2
+        ktx config set storage.postgres '{url: env:KTX_STATE_URL, schema: ktx_sales}'
     """
     from ktx_cli.jobs.connections import set_setting
     from ktx_cli.project import Layout
@@ -83,20 +85,21 @@ def set_(session: Session, key: KEY, value: Annotated[str, Argument(help="New va
     try:
         changed, warnings = set_setting(Layout(session.require_project()), key, value)
     except ConfigError as error:
-        raise _in_order(error, key, value) from error
+        raise _with_way_out(error, key, value) from error
     session.warn(*warnings)
     state = "saved" if changed else "unchanged"
     return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
 
 
-def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
-    """Return the error; if one threshold would exceed the other, its hint gives the order in which to set both."""
-    from ktx_cli.project import InvalidConfigError
+def _with_way_out(error: ConfigError, key: str, value: str) -> ConfigError:
+    """Return the error; if settings can only be set together, or in an order, its hint is the command for that."""
+    from ktx_cli.project import InvalidConfigError, hint_to_set_together
 
     other = THRESHOLDS.get(key)
     issues = error.issues if isinstance(error, InvalidConfigError) else ()
     if other is not None and any(issue.is_rule and issue.setting in THRESHOLDS for issue in issues):
         error.hint = Hint.steps(Command("config", "set", other, value), Command("config", "set", key, value))
+    error.hint = hint_to_set_together(issues, key, value) or error.hint
     return error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,7 +78,9 @@ def _tested_on(connection: Mapping[str, Any]) -> str:
 def _last_read(connection: ConnectionStatus) -> str:
     """Return when a database was last scanned, or a source last fetched."""
     last = connection.last_scan if connection.is_database else connection.last_fetch
-    return "never" if last is None else last.finished
+    if last is None:
+        return "unknown" if connection.is_unread else "never"
+    return last.finished
 
 
 @command(commands, "test", schema="connection-test")
@@ -176,13 +178,19 @@ def add(
 
     ktx.yaml is not committed. A plaintext password is stored in .ktx/secrets, which git ignores.
 
+    Drivers of databases: sqlite, duckdb, files, postgres, mysql, sqlserver, clickhouse, snowflake, bigquery, redshift,
+    databricks, trino, hologres, iceberg, delta, mongodb, spark, athena.
+
+    Drivers of context sources: dbt, metricflow, lookml, powerbi, tableau, odcs, looker, metabase, notion, confluence,
+    gdrive, jira, documents, datahub, openmetadata, sigma. `ktx config schema` describes the fields of each driver.
+
     Examples:
         ktx connection add exports --driver files --path exports
         ktx connection add crm --driver postgres --url env:CRM_URL --no-test
         ktx connection add pg --driver postgres --host db1 --user me --no-test
     """
     from ktx_cli.jobs.connections import add_connection
-    from ktx_cli.jobs.setup.plan import fields_of, key_of, put, read_value
+    from ktx_cli.jobs.setup.plan import fields_of, key_of
     from ktx_cli.jobs.setup.setup import keep_secrets
     from ktx_cli.project import Layout
 
@@ -191,11 +199,7 @@ def add(
     fields: dict[str, Any] = {"driver": driver, "url": url, "path": path}
     fields |= {**fields_of(driver, given, words, flag="--"), "include": include, "exclude": exclude}
     fields = {key: value for key, value in fields.items() if value}
-    for pair in field or ():
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
-        put(fields, key, read_value(driver, key, value, where=f"--set {key}"))
+    _set_fields(fields, driver, field or ())
     layout = Layout(session.require_project())
     begins = Command("connection", "add", *session.settings.project_words)
     flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
@@ -217,6 +221,17 @@ def add(
         [Fields((*rows, *_test_facts(found, driver)))],
         next_steps=[Command("ingest", id)],
     )
+
+
+def _set_fields(fields: dict[str, Any], driver: str, pairs: Sequence[str]) -> None:
+    """Set the fields in `--set KEY=VALUE`; raises `UsageError`."""
+    from ktx_cli.jobs.setup.plan import put, read_value
+
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
+        put(fields, key, read_value(driver, key, value, where=f"--set {key}"))
 
 
 def _test_facts(found: ConnectionTest | SourceCheck | None, driver: str | None) -> list[tuple[str, str]]:

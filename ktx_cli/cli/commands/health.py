@@ -10,9 +10,9 @@ import typer
 from typer import Option
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Styled, Table, age, usage_cells
+from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Styled, Table, usage_cells
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.core import Command, UsageError, plural
+from ktx_cli.core import Command, UsageError, age, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.health.doctor import Diagnosis
@@ -101,7 +101,8 @@ def _databases(facts: StatusReport) -> Table:
 def _database(each: ConnectionStatus) -> tuple[str, ...]:
     counts = each.counts
     found = ("not checked", "") if each.joins is None else (str(each.joins), str(each.to_review))
-    return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, age(each.age_seconds))
+    last = "unknown" if each.is_unread else age(each.age_seconds)
+    return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, last)
 
 
 def _sources(facts: StatusReport) -> Table:
@@ -113,7 +114,7 @@ def _sources(facts: StatusReport) -> Table:
 def _last_fetch(each: ConnectionStatus) -> tuple[str, str, str]:
     last = each.last_fetch
     if last is None:
-        return "", "", "never"
+        return "", "", "unknown" if each.is_unread else "never"
     return last.kind, f"{last.files:,}", age(each.fetch_age_seconds)
 
 

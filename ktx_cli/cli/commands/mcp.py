@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -41,8 +42,12 @@ ATTRIBUTES = Annotated[
     Option(
         "--user-attribute",
         metavar="NAME=TEXT",
-        help="Attribute of the caller, used by row policies: NAME=TEXT or NAME:=JSON. Can be repeated.",
+        help="Attribute of the caller, used by row policies and masks: NAME=TEXT or NAME:=JSON. Can be repeated.",
     ),
+]
+AGENT = Annotated[
+    str | None,
+    Option("--agent", metavar="NAME", help="Agent in `serving.agents` that asks; its rights and limits apply."),
 ]
 
 
@@ -59,6 +64,7 @@ def stdio(
     read_only: READ_ONLY = False,
     privacy: PRIVACY = False,
     user_attribute: ATTRIBUTES = None,
+    agent: AGENT = None,
 ) -> Result:
     """Serve one agent over stdin and stdout.
 
@@ -73,14 +79,17 @@ def stdio(
     from ktx_cli.project import load_config
 
     layout = _layout(session)
-    load_config(layout.config)
+    config = load_config(layout.config).config
+    from ktx_cli.jobs.serve.caller import CallerIdentity, with_agent
     from ktx_cli.jobs.serve.project import ServedProject
     from ktx_cli.jobs.serve.state import server_attributes
     from ktx_cli.mcp.server import ProjectServer
     from ktx_cli.mcp.serving import leave, serve_stdio
     from ktx_cli.mcp.tool import Options
 
-    options = Options(read_only, privacy, server_attributes(user_attribute), profile)
+    options = Options(read_only, privacy, server_attributes(user_attribute), profile, agent)
+    if agent is not None:
+        with_agent(CallerIdentity(), config, agent)  # raises for an unknown agent
     project = ServedProject(layout, dict(os.environ), is_own_process=True)
     try:
         code = serve_stdio(ProjectServer(project, options))
@@ -102,6 +111,7 @@ def start(
     read_only: READ_ONLY = False,
     privacy: PRIVACY = False,
     user_attribute: ATTRIBUTES = None,
+    agent: AGENT = None,
     allowed_host: Annotated[
         list[str] | None,
         Option("--allowed-host", metavar="NAME", help="Accept requests for this host name. Can be repeated."),
@@ -121,6 +131,9 @@ def start(
         ),
     ] = None,
     token: Annotated[str | None, Option("--token", hidden=True)] = None,
+    replica: Annotated[
+        bool, Option("--replica", help="Serve the snapshot of `ktx mcp publish`, read-only and without sessions.")
+    ] = False,
     foreground: Annotated[bool, Option("--foreground", help="Run in the foreground until interrupted.")] = False,
     wait: Annotated[
         float, Option("--wait", min=0, metavar="[SECONDS]", help="Maximum time to wait until the server responds.")
@@ -153,6 +166,8 @@ def start(
         "allowed_hosts": tuple(allowed_host or ()),
         "allowed_origins": tuple(allowed_origin or ()),
         "user_attributes": server_attributes(user_attribute),
+        "agent": agent,
+        "replica": replica,
         "token_file": None if token_file is None else str((current_folder() / token_file).resolve()),
     }
     layout, settings = _settings(session, [*(projects or ()), *(folders or ())], asked)
@@ -161,16 +176,25 @@ def start(
 
 def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tuple[Layout, ServerSettings]:
     """Return the project whose files describe the server (the first of several), and its settings."""
-    from ktx_cli.jobs.serve.state import ServerSettings, required_token, served_folders
-    from ktx_cli.mcp.http import AccessPolicy
+    from ktx_cli.jobs.serve.caller import CallerIdentity, with_agent
+    from ktx_cli.jobs.serve.state import ServerSettings, required_token, scope_warning, served_folders
+    from ktx_cli.mcp.access import AccessPolicy
     from ktx_cli.project import Layout, load_config
 
     served = served_folders(folders or [str(session.require_project())], current_folder())
     session.project = Path(served[0].folder)
     settings = ServerSettings(projects=served, **asked)
+    issuers = True
     for each in served:
-        session.warn(*load_config(Layout(Path(each.folder)).config).notices())
-    token, warnings = required_token(settings, os.environ)
+        loaded = load_config(Layout(Path(each.folder)).config)
+        session.warn(*loaded.notices())
+        identity = loaded.config.serving.identity
+        issuers = issuers and identity is not None
+        warning = scope_warning(identity)
+        session.warn(*([] if warning is None else [warning]))
+        if settings.agent is not None:
+            with_agent(CallerIdentity(), loaded.config, settings.agent)  # raises for an unknown agent
+    token, warnings = required_token(settings, os.environ, issuers=issuers)
     session.warn(*warnings)
     hosts, origins = settings.allowed_hosts, settings.allowed_origins
     AccessPolicy.of(settings.host, allowed_hosts=hosts, allowed_origins=origins, token=token)
@@ -210,6 +234,33 @@ def _say(session: Session, state: ServerState) -> None:
     if not session.settings.quiet:
         for each in state.settings.projects:
             streams.write_err(f"serving {each.folder} at {state.base}{each.path} (pid {state.pid})\n")
+
+
+@command(commands, "publish", schema="mcp-publish")
+def publish(
+    session: Session,
+    force: Annotated[
+        bool, Option("--force", help="Publish the commit even if it does not follow the published one.")
+    ] = False,
+) -> Result:
+    """Publish the context of the checked-out commit for replicas.
+
+    Stores the files of the commit in the shared database; servers started with --replica switch to them within
+    seconds. Uncommitted edits are not published. The published commit must be in the history of the new one. Requires
+    `storage.state: postgres`.
+
+    Examples:
+        ktx mcp publish
+        ktx mcp publish --json
+        ktx mcp publish --force
+    """
+    from ktx_cli.jobs.serve.snapshot import publish
+
+    done = publish(_layout(session), force=force, emit=session.emitter())
+    facts = [("published", done.snapshot.commit), ("files", str(done.files))]
+    if done.replaced is not None:
+        facts.insert(1, ("replaced", "the same commit" if done.replaced == done.snapshot.commit else done.replaced))
+    return Result(done.to_json(), [Fields(tuple(facts))])
 
 
 @command(commands, "stop", schema="mcp-stop")
@@ -256,7 +307,7 @@ def status(session: Session) -> Result:
 
 
 def _shown(data: dict[str, Any]) -> Block:
-    names = ("outcome", "status", "problem", "url", "pid", "since", "version", "sessions", "profile")
+    names = ("outcome", "status", "problem", "url", "pid", "since", "version", "sessions", "profile", "agent")
     rows = [(name, str(data[name])) for name in names if data.get(name) is not None]
     rows += [("project", f"{each['url']}  {each['folder']}") for each in data.get("projects", ())[:50]]
     flags = [name.replace("_", " ") for name in ("read_only", "privacy", "token_required") if data.get(name)]
@@ -274,34 +325,78 @@ def logs(
         int, Option("--lines", "-n", min=0, max=10_000, help="Number of lines to show, from the end.")
     ] = 50,
     audit: Annotated[bool, Option("--audit", help="Show the audit log of tool calls instead, as JSON Lines.")] = False,
+    verify: Annotated[
+        bool, Option("--verify", help="With --audit: check that no line of the audit log was changed or removed.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        Option(
+            "--since",
+            metavar="HASH",
+            help="With --verify: also check that the line with this hash, from an earlier check, is there.",
+        ),
+    ] = None,
 ) -> Result:
     """Show the log of the HTTP server.
 
-    With --follow, stdout carries only the log lines, even with --json.
+    With --follow, stdout carries only the log lines, even with --json. With --audit --verify, ktx exits with 1 and
+    names the first line that was changed, or before which a line is missing.
 
     Examples:
         ktx mcp logs
-        ktx mcp logs --audit --lines 20
+        ktx mcp logs --audit --verify
         ktx mcp logs --follow
     """
     from ktx_cli.jobs.serve.daemon import last_lines
+    from ktx_cli.project import shared_state_of
 
+    if verify and (not audit or follow):
+        raise UsageError("--verify only applies to --audit, without --follow", hint=_VERIFY)
+    if since is not None and (not verify or not re.fullmatch("[0-9a-f]{64}", since)):
+        message = "--since takes the hash of a line, 64 digits, and only applies to --verify"
+        raise UsageError(message, hint=_VERIFY)
     layout = _layout(session)
+    if verify:
+        return _verified(layout, since)
     path = layout.mcp_audit if audit else layout.mcp_log
+    is_shared = audit and shared_state_of(layout) is not None
     if not follow:
-        found = last_lines(path, lines)
+        found = _stored(layout, lines) if is_shared else last_lines(path, lines)
         steps = [] if audit or path.exists() else [Command("mcp", "start")]
         shown = Lines(tuple(found)) if found else Fields((("log", str(path)), ("lines", "0")))
-        return Result({"path": str(path), "lines": found}, [shown], next_steps=steps)
+        return Result({"path": None if is_shared else str(path), "lines": found}, [shown], next_steps=steps)
     session.settings = replace(session.settings, json=False)
-    _follow(path, lines)
+    _follow(layout, path, lines, is_shared=is_shared)
     return Result()
 
 
-def _follow(path: Path, last: int) -> None:
+def _stored(layout: Layout, count: int) -> list[str]:
+    from ktx_cli.jobs.serve.audit import last_stored
+    from ktx_cli.project import mask
+
+    return [mask(line) for line in last_stored(layout, count)]
+
+
+_VERIFY = Command("mcp", "logs", "--audit", "--verify")
+
+
+def _verified(layout: Layout, since: str | None) -> Result:
+    """Return the result of checking the chain of the audit log."""
+    from ktx_cli.jobs.serve.audit import check_chain
+
+    found = check_chain(layout, since)
+    rows = [("lines", f"{found.lines:,}")]
+    rows += [("older lines without a hash", f"{found.unchained:,}")] if found.unchained else []
+    rows += [("first", str(found.first)), ("last", str(found.last)), ("hash of the last", found.hash)]
+    steps = [Command(*_VERIFY.words, "--since", found.hash)] if found.lines and found.broken is None else []
+    return Result(found.to_json(), [Fields(tuple(rows))], found.error(), next_steps=steps)
+
+
+def _follow(layout: Layout, path: Path, last: int, *, is_shared: bool) -> None:
     """Write lines as they arrive, until interrupted."""
+    from ktx_cli.jobs.serve.audit import followed_lines
     from ktx_cli.jobs.serve.daemon import followed
     from ktx_cli.project import mask
 
-    for line in followed(path, last):
+    for line in followed_lines(layout, last) if is_shared else followed(path, last):
         streams.write_out(mask(line) + "\n")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Table, age, cost_cell, usage_cells
+from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Table, cost_cell, usage_cells
 from ktx_cli.cli.contract import Result, Session, command, harmless
 from ktx_cli.cli.help import group
-from ktx_cli.core import listing, now, plural
+from ktx_cli.core import age, listing, now, plural
 
 if TYPE_CHECKING:
     from ktx_cli.project import Layout

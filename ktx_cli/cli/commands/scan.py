@@ -47,6 +47,15 @@ def scan(
     no_llm: NO_LLM = False,
     no_commit: NO_COMMIT = False,
     branch: BRANCH = None,
+    tables: Annotated[
+        list[str] | None,
+        Option(
+            "--table",
+            metavar="NAME",
+            help="Profile this table again, although it has not changed, and before all others: `mart.orders` or "
+            "`orders`. Can be repeated.",
+        ),
+    ] = None,
     wait: WAIT = None,
 ) -> Result:
     """Scan databases and commit the result.
@@ -56,6 +65,7 @@ def scan(
     Examples:
         ktx scan
         ktx scan warehouse --depth structural
+        ktx scan warehouse --table mart.orders
     """
     from ktx_cli.jobs.ingest.plan import IngestRequest
     from ktx_cli.scan import Depth as ScanDepth
@@ -71,6 +81,7 @@ def scan(
         wait_seconds=wait or 0.0,
         emit=session.emitter(),
         destination=destination_of(branch, no_commit=no_commit),
+        tables=tuple(tables or ()),
     )
     try:
         return ingest_result(session, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.layers import DefinitionStatuses, Exchange, Layers
     from ktx_cli.jobs.semantic.validate import TestReport, Validation
     from ktx_cli.project import KtxConfig, Layout
-    from ktx_cli.semantic import Model
+    from ktx_cli.semantic import Caller, Model
 
 commands = own_group()
 
@@ -408,8 +408,9 @@ def _source_blocks(data: dict[str, Any]) -> list[Block]:
     facts += [("grain", ", ".join(data["grain"]) or "not declared")]
     facts += [("visibility", data["visibility"])] if data["visibility"] != "public" else []
     facts += [("status", data["status"])] if data["status"] else []
+    columns = [{**each, "masked": "yes" if each.get("masked") else None} for each in data["columns"]]
     tables = [
-        _part("columns", "column", data["columns"], (*_NAMES, "type", "expr", "status", "description", "synonyms")),
+        _part("columns", "column", columns, (*_NAMES, "type", "expr", "masked", *_DESCRIBED)),
         _part(
             "measures",
             "measure",
@@ -458,6 +459,7 @@ def _cell(value: Any) -> str:
 _CELL = 200
 _FOUND_BY = ("label", "questions", "synonyms")
 _NAMES = ("name", "label")
+_DESCRIBED = ("status", "description", "synonyms")
 
 Sources = Annotated[
     list[str] | None, Argument(metavar="SOURCE", help="Only check these sources.", autocompletion=source_names)
@@ -517,18 +519,17 @@ def test(
         ktx sl test order_revenue
     """
     from ktx_cli.jobs.semantic.question import read_attributes
+    from ktx_cli.semantic import Caller
 
-    run = functools.partial(_tested, sources=sources or (), attributes=read_attributes(user_attribute))
+    run = functools.partial(_tested, sources=sources or (), caller=Caller.of(read_attributes(user_attribute)))
     return session.run_at(connection, run, asks="project") if sources else session.run_each(connection, run)
 
 
-def _tested(
-    session: Session, connection: str | None, *, sources: Sequence[str], attributes: Mapping[str, Any]
-) -> Result:
+def _tested(session: Session, connection: str | None, *, sources: Sequence[str], caller: Caller) -> Result:
     from ktx_cli.jobs.semantic.validate import run_tests
 
     layout, config = session.load_project(with_mounts=not sources or connection is not None)
-    report = run_tests(*(layout, config, sources), environ=os.environ, connection=connection, attributes=attributes)
+    report = run_tests(*(layout, config, sources), environ=os.environ, connection=connection, caller=caller)
     session.warn(*report.warnings)
     return Result(report.to_json(), _test_blocks(session, report), report.error(), is_report=True)
 

@@ -58,12 +58,13 @@ def question_of(values: Mapping[str, Any]) -> Question:
     if not query:
         raise UsageError("the query has neither a measure nor a dimension", hint=EXAMPLE)
     from ktx_cli.jobs.semantic.question import Question, read_attributes
+    from ktx_cli.semantic import Caller
 
     parameters = _pairs(values["parameter"], "--parameter", "currency=EUR")
-    attributes = read_attributes(values["user_attribute"])
+    caller = Caller.of(read_attributes(values["user_attribute"]))
     least = values["min_status"]
     connection = values["connection"] or named
-    return Question(query, connection, values["grain"], parameters, attributes, least=least and least.value)
+    return Question(query, connection, values["grain"], parameters, caller, least=least and least.value)
 
 
 def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -154,7 +155,7 @@ UserAttributes = Annotated[
     Option(
         "--user-attribute",
         metavar="NAME=TEXT",
-        help="Attribute of the caller, used by row policies: NAME=TEXT or NAME:=JSON. Can be repeated.",
+        help="Attribute of the caller, used by row policies and masks: NAME=TEXT or NAME:=JSON. Can be repeated.",
     ),
 ]
 
