@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "ktx_cli"
 FACED = (
-    *("core", "project", "llm", "warehouses", "prompts", "privacy", "semantic", "documents", "wiki", "scan"),
-    *("protection", "search", "sources", "agent_tools", "runs", "engine"),
+    *("core", "telemetry", "project", "llm", "warehouses", "prompts", "privacy", "semantic", "documents", "wiki"),
+    *("scan", "protection", "search", "sources", "agent_tools", "runs", "engine"),
 )
 """Packages that other packages may import only through their `__init__`, their face."""
 
@@ -268,7 +268,7 @@ def main() -> int:
     circles, past = cycles(graph(known)), behind_faces(known)
     named, looping = dialect_names(known), loops(known)
     rows: list[tuple[str, float, str, float, list[str]]] = [
-        ("modules", len(house), "<=", 420, []),
+        ("modules", len(house), "<=", 450, []),
         ("median lines per module", statistics.median(sizes), ">=", 150, []),
         ("lines of the largest module", max(sizes), "<=", 900, []),
         ("modules under 60 lines, %", round(100 * len(small) / len(plain), 1), "<=", 5, small),

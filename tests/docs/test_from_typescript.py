@@ -68,7 +68,7 @@ def test_every_flag_it_is_mapped_to_exists() -> None:
             assert set(flags(left)) <= known, left
 
 
-@pytest.mark.table("setting", ["connections.ID.", "llm.", "scan.", "ingest.", "storage."])
+@pytest.mark.table("setting", ["connections.ID.", "llm.", "scan.", "ingest."])
 def test_settings_that_are_the_same_or_without_effect_are_known(setting: str) -> None:
     known = {entry.path for entry in root_entries()}
     fields = {entry.path for driver in drivers() for entry in driver_entries(driver)}
