@@ -7,6 +7,13 @@ it writes to; one query in a process of its own; CPU seconds to
 write the index anew, with nothing changed and with ten pages changed. Exit 1 when a query takes 10 ms (median) or 50 ms
 (99th percentile).
 
+Shared (`--only shared`): the same queries on 5,000 and 50,000 documents in the index file and in a Postgres on this
+machine, one after the other: elapsed milliseconds (the work of the server counts), their ratio, what ten times the
+documents cost, and the seconds to write both. Then 1,000 pages: their bytes, the milliseconds to compare their
+vectors, and both rows and bytes after 50 commits of 3 changed pages each, with the time of an update and of a query.
+`--pgvector` takes the server of the package `pgserver`; the output says what compared the vectors. Exit 1 when a query
+in Postgres takes more than five times as long (median), or 100 ms (99th percentile).
+
 Order: nDCG@10, MAP and recall@10 of ours, of BM25 with stems and of FTS5 as it is, with paired differences and their
 95 % intervals (bootstrap over queries). Twice: on made-up collections (600 documents, 240 queries in other words than
 the documents; vectors trained on the documents themselves, which say how well fusion works and nothing of a model
@@ -53,11 +60,22 @@ from ktx_cli.llm.embeddings import Embedder, Model2VecEmbedder, create_embedder
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout, WorkingTree
+from ktx_cli.project.shared_state import SharedDatabase
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.search.corpus import Scope
+from ktx_cli.search.location import SharedIndex
 from ktx_cli.search.searcher import Searcher, refresh
+from ktx_cli.search.shared_session import close_search_readers, compares_vectors, reader_of
+from ktx_cli.search.shared_store import SharedStore
+from ktx_cli.search.vectors import Vectors, model_name
+from ktx_cli.testing.servers import PostgresServer, VectorPostgresServer
 
 PAGES, COLUMNS = (1_000, 3_000, 10_000), 20_000
 QUERIES = 1_000
+SHARED_SIZES, MOST_RATIO, SHARED_MS = ((3_000, 2_000), (30_000, 20_000)), 5.0, 100.0
+"""How many pages and columns a shared index has, and what a query in it may take."""
+COMMIT_PAGES, COMMITS, CHANGED_PAGES = 1_000, 50, 3
+"""Of how many pages a shared index grows, with how many commits, and how many pages each of them changes."""
 QUESTION_PAGES, QUESTION_COLUMNS, MOST_GROWTH = 1_000, 5_000, 0.05
 """With how many pages and columns stored questions are measured, and by how much they may slow the 95th percentile."""
 MEDIAN_MS, SLOWEST_MS = 10.0, 50.0
@@ -189,6 +207,148 @@ class Scattered:
         return made
 
 
+def database_on(server: PostgresServer, schema: str) -> SharedDatabase:
+    """Return a schema on a server."""
+    login = {"dbname": "postgres", "user": server.user, "password": server.password}
+    return SharedDatabase({"host": server.host, "port": str(server.port), **login}, schema)
+
+
+def measure_commits(server: PostgresServer, queries: int) -> None:
+    """Print the size of a shared index, and how it grows with commits that change a few pages each."""
+    database = database_on(server, "bench_commits")
+    session = reader_of(database)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        words = write_project(folder, COMMIT_PAGES, 0)
+        layout = Layout(folder)
+        layout.private.mkdir()
+        config = load_config(layout.config).config
+        index = SharedIndex(database, layout.search_memo)
+        embedder = Scattered()
+
+        def update(vectors: Embedder | None = None) -> float:
+            started = time.perf_counter()
+            refresh(index, contents_of(layout, config), WorkingTree(folder), embedder=lambda: vectors)
+            return time.perf_counter() - started
+
+        def size() -> tuple[int, int]:
+            """Return the rows and bytes of all tables with their indexes."""
+            tables = session.ask(
+                "SELECT c.oid::regclass::text, pg_total_relation_size(c.oid) FROM pg_class AS c"
+                " JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'",
+                (database.schema,),
+            )
+            return sum(session.ask(f"SELECT count(*) FROM {each}")[0][0] for each, _ in tables), sum(
+                amount for _, amount in tables
+            )
+
+        pages = sorted((folder / "wiki" / "global").iterdir())
+        different = mean([len(set(page.read_text().split())) for page in pages])
+        update()
+        rows, amount = size()
+        print(f"{COMMIT_PAGES:,} pages of {different:.0f} different words: {amount / 1e6:.1f} MB, {rows:,} rows")
+        update(embedder)
+        store = SharedStore(session, session.ask("SELECT max(id) FROM {p}trees")[0][0])
+        vector = embedder.embed(["first"])[0]
+        compared = "pgvector" if compares_vectors(session) else "ktx"
+        if compared == "pgvector":
+            spent = [elapsed_of(lambda: store.nearest(model_name(embedder), vector, Scope(), 50)) for _ in range(50)]
+        else:
+            loaded = Vectors(store, model_name(embedder))
+            among = loaded.within(Scope())
+            spent = [elapsed_of(lambda: loaded.nearest(vector, among, 50)) for _ in range(50)]
+        print(f"  {compared} compares their vectors in {1000 * statistics.median(spent):.1f} ms")
+        chance = random.Random(3)
+        spent = []
+        for number in range(COMMITS):
+            for page in chance.sample(pages, CHANGED_PAGES):
+                page.write_text(f"{page.read_text()}\nCommit {number}: {' '.join(words.draw(20))}.\n")
+            spent.append(update())
+        rows, amount = size()
+        print(f"  after {COMMITS} commits of {CHANGED_PAGES} pages: {amount / 1e6:.1f} MB, {rows:,} rows,", end="")
+        print(f" an update {1000 * statistics.median(spent):.0f} ms median, {1000 * max(spent):.0f} ms at most")
+        searcher = Searcher(index, lambda: contents_of(layout, config), WorkingTree(folder), look_seconds=3600)
+        first = elapsed_of(lambda: searcher.search("first"))
+        asked = some_queries(words, queries)
+        cuts = statistics.quantiles([elapsed_of(functools.partial(searcher.search, each)) for each in asked], n=100)
+        searcher.close()
+        print(f"  query {1000 * cuts[49]:.2f} ms median, {1000 * cuts[98]:.2f} ms p99, first {1000 * first:.0f} ms")
+
+
+def elapsed_of(call: Callable[[], object]) -> float:
+    """Return the elapsed seconds of a call."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def measure_shared(server: PostgresServer, queries: int) -> bool:
+    """Print what queries take in a file and in Postgres; returns whether Postgres is within its bounds."""
+    spent: dict[tuple[str, int], list[float]] = {}
+    for number, (pages, columns) in enumerate(SHARED_SIZES):
+        with tempfile.TemporaryDirectory() as name:
+            words = write_project(Path(name), pages, columns)
+            layout = Layout(Path(name))
+            layout.private.mkdir()
+            config = load_config(layout.config).config
+            database = database_on(server, f"bench_{number}")
+            refresh_index(layout, config, {})  # once before, so that neither index pays for reading the files
+            layout.search_index.unlink()
+            for kind, index in (("file", layout.search_index), ("Postgres", SharedIndex(database, layout.search_memo))):
+                for embedder in (None, Scattered()):
+                    what = f"{kind}, {'words' if embedder is None else 'words and vectors'}"
+                    taken = elapsed(index, layout, config, embedder, some_queries(words, queries), what)
+                    spent[what, pages + columns] = taken
+    return _compared(spent)
+
+
+def elapsed(
+    index: Path | SharedIndex,
+    layout: Layout,
+    config: KtxConfig,
+    embedder: Embedder | None,
+    queries: Iterable[str],
+    what: str,
+) -> list[float]:
+    """Return the seconds to write an index, then the median and the 99th percentile of queries."""
+    tree = WorkingTree(layout.root)
+    started = time.perf_counter()
+    refresh(index, contents_of(layout, config), tree, embedder=lambda: embedder)
+    written = time.perf_counter() - started
+    searcher = Searcher(index, lambda: contents_of(layout, config), tree, lambda: embedder, look_seconds=3600)
+    started = time.perf_counter()
+    searcher.search("first")
+    first = time.perf_counter() - started
+    spent = []
+    for query in queries:
+        started = time.perf_counter()
+        searcher.search(query)
+        spent.append(time.perf_counter() - started)
+    searcher.close()
+    cuts = statistics.quantiles(spent, n=100)
+    print(f"{what:>27}: written in {written:5.1f} s, first {1000 * first:5.0f} ms,", end="")
+    print(f" {1000 * cuts[49]:6.2f} ms median, {1000 * cuts[98]:6.2f} ms p99")
+    return [written, cuts[49], cuts[98]]
+
+
+def _compared(spent: Mapping[tuple[str, int], Sequence[float]]) -> bool:
+    """Print ratios; returns whether Postgres is within its bounds."""
+    good = True
+    small, large = (sum(size) for size in SHARED_SIZES)
+    for what in ("words", "words and vectors"):
+        for size in (small, large):
+            file, shared = spent[f"file, {what}", size], spent[f"Postgres, {what}", size]
+            ratios = [one / other for one, other in zip(shared, file, strict=True)]
+            print(f"Postgres to file at {size:,} documents, {what}:", end="")
+            print(f" written {ratios[0]:.2f}, median {ratios[1]:.2f}, p99 {ratios[2]:.2f}")
+        for kind in ("file", "Postgres"):
+            less, more = spent[f"{kind}, {what}", small], spent[f"{kind}, {what}", large]
+            growth = f"median {more[1] / less[1]:.1f} times as long, p99 {more[2] / less[2]:.1f}"
+            print(f"  {kind}: from {small:,} to {large:,} documents, {growth}")
+        good = good and ratios[1] <= MOST_RATIO and (1000 * shared[2] <= SHARED_MS or what != "words")
+    return good
+
+
 def own_process(folder: Path) -> float:
     """Return the CPU seconds of a query in a process of its own: imports, opening, looking at the files, searching."""
     code = (
@@ -307,7 +467,9 @@ def measure_orders() -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("speed", "questions", "order"))
+    parser.add_argument("--only", choices=("speed", "questions", "order", "shared"))
+    parser.add_argument("--pgvector", action="store_true", help="Start the Postgres of the package pgserver.")
+    parser.add_argument("--queries", type=int, default=QUERIES, help="Number of queries for each measurement.")
     parser.add_argument("--pages", type=int, action="append", help="Numbers of pages, in place of the usual ones.")
     options = parser.parse_args()
     good = True
@@ -319,6 +481,12 @@ def main() -> int:
                 median, slowest = measure_speed(Path(name), pages, QUERIES)
                 good = good and median < MEDIAN_MS and slowest < SLOWEST_MS
                 print(f"{'':>14} one query in its own process: {own_process(Path(name)):.2f} s")
+    if options.only == "shared":
+        with VectorPostgresServer() if options.pgvector else PostgresServer() as server:
+            assert isinstance(server, PostgresServer)
+            measure_commits(server, options.queries)
+            good = measure_shared(server, options.queries)
+            close_search_readers()
     if options.only in (None, "order"):
         good = measure_orders() and good
     return 0 if good else 1

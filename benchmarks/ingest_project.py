@@ -9,11 +9,12 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from benchmarks.ingest_model import Facts, Model
 from tests.worlds.kills import installed_ktx
@@ -48,10 +49,14 @@ INSERT INTO orders VALUES (1, 1, 10.0, 1), (2, 2, 5.0, 0);
 
 @dataclass(frozen=True)
 class Run:
-    """What a run took: seconds, CPU seconds of it and its children, git processes, what the model was asked."""
+    """What a run took: seconds, CPU seconds of it and its children, git processes, what the model was asked.
+
+    `peak`: the most memory that its process had, in MB.
+    """
 
     wall: float
     cpu: float
+    peak: float
     gits: int
     asked: Facts | None
     report: Mapping[str, Any]
@@ -114,14 +119,18 @@ class Project:
             self._model.facts()
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         command = [installed_ktx(), "ingest", "--json"]
-        done = subprocess.run(command, cwd=self.folder, env=environ, capture_output=True, text=True)
-        wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode:
-            raise SystemExit(f"ktx ingest ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(command, cwd=self.folder, env=environ, stdout=output, stderr=errors)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+            said, problems = (_content(each) for each in (output, errors))
+        if process.returncode:
+            raise SystemExit(f"ktx ingest ended with {process.returncode}: {said[-2000:]}{problems[-2000:]}")
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         gits = len(log.read_text().splitlines())
         asked = None if self._model is None else self._model.facts()
-        return Run(wall, cpu, gits, asked, json.loads(done.stdout)["data"])
+        return Run(wall, cpu, usage.ru_maxrss / 1024, gits, asked, json.loads(said)["data"])
 
     def clone(self, folder: Path) -> Project:
         """Commit what is not committed, and return the project in a fresh clone."""
@@ -140,6 +149,11 @@ class Project:
         claude = self._model is not None and self._backend.startswith("claude")
         base = self._model.environ if claude and self._model is not None else {**os.environ}
         return {**base, "SCRIPTED_KEY": "made-up", "COLUMNS": "100"}
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def git(folder: Path, *arguments: str) -> str:

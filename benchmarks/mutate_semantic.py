@@ -116,7 +116,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "rows with equal values are one row",
         "compile/rows.py",
-        'selected[f"g{number}"] = self.rows.own(name)',
+        'selected[f"g{number}"] = self.rows.key(name)',
         'selected[f"g{number}"] = exp.null()',
     ),
     Mutation(

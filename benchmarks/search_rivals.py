@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.search.index import plain_words, words
+from ktx_cli.search.stems import plain_words, words
 
 
 def ndcg(ranked: Sequence[str], worth: Mapping[str, int], depth: int = 10) -> float:
