@@ -11,9 +11,11 @@ import contextlib
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+import signal
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
@@ -92,9 +94,10 @@ class WorkerReport(Record):
 
 
 def work(request: WorkerRequest) -> WorkerReport:
-    """Process units until interrupted, or with `once` until no unit waits.
+    """Process units until SIGTERM or SIGHUP, which end a worker as they end a server, or with `once` until none waits.
 
-    Raises `ConfigError` if the project has no shared state or runs its units locally, `StorageError`.
+    Raises `CancelledError` on Ctrl-C and, with `once`, on any signal before the last unit has been processed;
+    `ConfigError` if the project has no shared state or runs its units locally, `StorageError`.
     """
     from ktx_cli.engine import queue_version
 
@@ -109,11 +112,39 @@ def work(request: WorkerRequest) -> WorkerReport:
     prepare_private_folder(layout)
     report = WorkerReport()
     worker = _Worker(request, layout, config, shared, report)
+    interrupted = CancelledError("interrupted", hint="finished steps are kept; another worker continues")
     try:
-        asyncio.run(worker.serve())
+        asyncio.run(_cancelled_by_signals(worker.serve()))
     except KeyboardInterrupt:
-        raise CancelledError("interrupted", hint="finished steps are kept; another worker continues") from None
+        raise interrupted from None
+    except asyncio.CancelledError:
+        if request.once:
+            raise interrupted from None
     return report
+
+
+async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
+    """Await a coroutine; the first SIGTERM or SIGHUP cancels it, and the handlers from before take a second one."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as of `nohup`
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        restore()
+        task.cancel()
+        loop.call_soon_threadsafe(lambda: None)  # wakes the loop, as `asyncio.run` does after Ctrl-C
+
+    for number in before:
+        signal.signal(number, cancel)
+    try:
+        await serving
+    finally:
+        restore()
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktx_cli import __version__
-from ktx_cli.core import ConfigError, KtxError, SecretError, StorageError
+from ktx_cli.core import CancelledError, ConfigError, KtxError, SecretError, StorageError
 from ktx_cli.engine import RunPackage, WorkerCancellation
 from ktx_cli.jobs import worker
 from ktx_cli.jobs.worker import _Run, project_for, settings_for
@@ -56,6 +58,37 @@ def package(files: SharedFiles, **contents: str) -> RunPackage:
     """Return the package of a run with some files."""
     tree = files.put_tree({path: text.encode() for path, text in contents.items()})
     return RunPackage("20260101T000000-abcdef", ("ingest",), __version__, tree, tree, {}, (), {})
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_how_a_worker_ends_when_it_is_stopped(
+    own: Layout, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, once: bool
+) -> None:
+    """SIGTERM is the regular end of a service; a worker that was to end by itself was interrupted."""
+    cleaned: list[bool] = []
+
+    async def serve(self: worker._Worker) -> None:
+        os.kill(os.getpid(), number)
+        try:
+            await asyncio.sleep(30)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    monkeypatch.setattr(worker._Worker, "serve", serve)
+    monkeypatch.setattr(worker, "shared_state_of", lambda layout: SimpleNamespace())
+    own.config.write_text(f"{SETTINGS}  executor: postgres\n")
+    handlers = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)]
+    request = worker.WorkerRequest(own.root, {}, once=once)
+    if once or number is signal.SIGINT:
+        with pytest.raises(CancelledError) as stopped:
+            worker.work(request)
+        assert stopped.value.exit_code == 130
+    else:
+        assert worker.work(request).to_json() == {"units": 0, "runs": []}
+    assert cleaned == [True]
+    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)] == handlers
 
 
 def test_a_copy_has_the_files_of_the_run_and_the_settings_of_this_clone(

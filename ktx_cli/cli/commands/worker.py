@@ -30,8 +30,8 @@ def worker(
 ) -> Result:
     """Process work units of runs on other hosts.
 
-    Requires `storage.state: postgres` and `ingest.executor: postgres`. Stop the worker with Ctrl-C or SIGTERM: finished
-    steps are kept, and another worker continues.
+    Requires `storage.state: postgres` and `ingest.executor: postgres`. Stop the worker with SIGTERM (exit code 0) or
+    Ctrl-C (130): finished steps are kept, and another worker continues. With `--once`, both exit 130.
 
     Examples:
         ktx worker
