@@ -63,11 +63,20 @@ class Holder:
         """The start of the run in ISO format."""
         return isoformat(datetime.fromtimestamp(self.since, UTC))
 
-    @property
-    def description(self) -> str:
-        """What holds the lock, where, and since when, as a sentence without its period."""
+    def description(self, now: float) -> str:
+        """Return what holds the lock, where, and since when, as a sentence without its period."""
         who = f"run {self.run_id}, pid {self.pid} on {self.hostname}, since {self.since_text}"
-        return f"`{self.command}` is already running on this project: {who}"
+        return f"`{self.command}` is already running on this project: {who}{self.silence(now)}"
+
+    def silence(self, now: float) -> str:
+        """Return when a holder on another host showed last that it is alive, and when it counts as dead, as a clause.
+
+        Empty for one on this host, whose process is known to be alive.
+        """
+        if self.host == host_identity():
+            return ""
+        silent = max(0, round(now - self.heartbeat))
+        return f", last heartbeat {silent} s ago; after {STALE_SECONDS:.0f} s without one, another run takes over"
 
     def is_alive(self, now: float) -> bool:
         """Return whether the holder is alive, judged on this host by pid and start time, elsewhere by its heartbeat."""
@@ -148,27 +157,27 @@ def _acquire(database: StateDatabase, path: Path, run_id: str, command: str, wai
     announced = False
     while True:
         with translated(path):
-            holder = _try(database, run_id, command)
+            holder, now = _try(database, run_id, command)
         if holder is None:
             return
         left = deadline - time.monotonic()
         if left <= 0:
-            raise _busy(holder)
+            raise _busy(holder, now)
         if not announced:
             limit = wait_seconds if math.isfinite(wait_seconds) else None
-            emit(Waiting(holder.description, limit))
+            emit(Waiting(holder.description(now), limit))
             announced = True
         time.sleep(min(0.2, left))
 
 
-def _try(database: StateDatabase, run_id: str, command: str) -> Holder | None:
-    """Take the run lock if it is free or its holder is dead; otherwise return the holder."""
+def _try(database: StateDatabase, run_id: str, command: str) -> tuple[Holder | None, float]:
+    """Take the run lock if it is free or its holder is dead; otherwise return the holder. Also returns the time."""
     pid = os.getpid()
     with transaction(database):
         now = clock_of(database)
         holder = current_holder(database)
         if holder is not None and holder.is_alive(now) and not _is_over(holder):
-            return holder
+            return holder, now
         if holder is not None:
             database.execute(
                 "UPDATE runs SET status = 'interrupted' WHERE run_id = ? AND finished IS NULL", (holder.run_id,)
@@ -177,7 +186,7 @@ def _try(database: StateDatabase, run_id: str, command: str) -> Holder | None:
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (NAME, run_id, command, pid, process_start(pid) or "", host_identity(), socket.gethostname(), now, now),
         )
-    return None
+    return None, now
 
 
 def _is_over(holder: Holder) -> bool:
@@ -190,15 +199,16 @@ def _release(database: StateDatabase, run_id: str) -> None:
     database.execute("DELETE FROM leases WHERE name = ? AND run_id = ?", (NAME, run_id))
 
 
-def _busy(holder: Holder) -> BusyError:
+def _busy(holder: Holder, now: float) -> BusyError:
     details = {
         "pid": holder.pid,
         "host": holder.hostname,
         "since": holder.since_text,
+        "heartbeat": isoformat(datetime.fromtimestamp(holder.heartbeat, UTC)),
         "run_id": holder.run_id,
         "command": holder.command,
     }
-    return BusyError(holder.description, hint="wait for it with --wait, or try again later", details=details)
+    return BusyError(holder.description(now), hint="wait for it with --wait, or try again later", details=details)
 
 
 def _beat(layout: Layout, run_id: str, stop: threading.Event) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -147,6 +148,30 @@ def test_who_counts_as_alive(layout: Layout, fields: dict[str, Any], busy: bool)
     else:
         with hold_run_lock(layout, run_id="mine", command="c"):
             pass
+
+
+@pytest.mark.parametrize(("host", "wait"), [("elsewhere", 0.0), ("elsewhere", 0.3), (None, 0.0)])
+def test_who_waits_for_another_host_learns_when_it_counts_as_dead(
+    layout: Layout, host: str | None, wait: float
+) -> None:
+    """A process of this host is known to be alive, so nothing is said of its heartbeat."""
+    holder = start_holder(layout)
+    events: list[object] = []
+    try:
+        with open_for_writing(layout) as database:
+            database.execute("UPDATE leases SET host = coalesce(?, host), heartbeat = ?", (host, time.time() - 40))
+        with (
+            pytest.raises(BusyError) as caught,
+            hold_run_lock(layout, run_id="mine", command="c", wait_seconds=wait, emit=events.append),
+        ):
+            pass
+    finally:
+        end(holder)
+    said = [caught.value.message, *(each.reason for each in events if isinstance(each, Waiting))]
+    assert len(said) == 1 + bool(wait)
+    says = re.compile(r", last heartbeat 4\d s ago; after 90 s without one, another run takes over$")
+    assert all(bool(says.search(each)) == (host is not None) for each in said), said
+    assert caught.value.details["heartbeat"].endswith("Z")
 
 
 def test_a_holder_that_was_taken_over_notices_before_it_commits(layout: Layout) -> None:
