@@ -118,6 +118,32 @@ def test_settings_that_require_each_other_are_set_by_the_command_in_the_hint(
     assert ktx("config", "get", f"{BLOCK}.schema", "--plain").out.startswith("ktx_")
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("ktx-sales", "must consist of letters, digits and underscores"),
+        ("9_sales", "begin with no digit"),
+        ("x" * 58, "have at most 57 characters"),
+        ("public", "that is for this project alone"),
+        ("PG_catalog", "that is for this project alone"),
+        ("information_schema", "that is for this project alone"),
+        ("x" * 57, None),
+        ("_Sales", None),
+        ("publicity", None),
+    ],
+)
+def test_the_schema_of_the_shared_state_is_for_one_project(
+    ktx: Run, project: Path, name: str, says: str | None
+) -> None:
+    answer = ktx("config", "set", BLOCK, f"{{url: env:KTX_STATE_URL, schema: {name}}}", "--json")
+    if says is None:
+        assert answer.code == 0, answer.out
+    else:
+        error = answer.envelope["error"]
+        assert answer.code == 2 and says in error["message"] and f"not the text `{name}`" in error["message"]
+        assert error["hint"].endswith("ktx config set storage.postgres.schema ktx_sales")
+
+
 def test_a_mapping_changes_only_the_settings_of_a_block_that_it_names(ktx: Run, project: Path) -> None:
     before = ktx("config", "get", "scan", "--json").data["value"]
     assert ktx("config", "set", "scan", "{privacy: strict, relationships: {enabled: false}}").code == 0

@@ -71,6 +71,31 @@ SHARED_STORAGE: Final = frozenset({"postgres", "postgres-hybrid"})
 """The values of `storage.state` and `storage.search` that stand for the database of `storage.postgres`."""
 
 
+LONGEST_SCHEMA: Final = 57
+"""Postgres allows 63 characters, and the schema of the queue has a longer name."""
+
+_SCHEMA: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED: Final = re.compile(r"public|information_schema|pg_.*", re.IGNORECASE)
+
+
+def _schema_name(name: str) -> str:
+    if not _SCHEMA.fullmatch(name) or len(name) > LONGEST_SCHEMA:
+        rule = (
+            f"must consist of letters, digits and underscores, begin with no digit, and have at most {LONGEST_SCHEMA}"
+        )
+        raise wrong(f"{rule} characters", of_value=True)
+    if _RESERVED.fullmatch(name):
+        raise wrong("must name a schema that is for this project alone", of_value=True)
+    return name
+
+
+SchemaName = Annotated[
+    str,
+    AfterValidator(_schema_name),
+    WithJsonSchema({"type": "string", "pattern": rf"^{_SCHEMA.pattern}$", "maxLength": LONGEST_SCHEMA}),
+]
+
+
 class PostgresStorage(Block):
     """The Postgres database that several hosts share. Sessions must be pinned: pool them by session, not statement."""
 
@@ -82,12 +107,12 @@ class PostgresStorage(Block):
         example="env:KTX_STATE_URL",
         min_length=1,
     )
-    schema_name: str = setting(
+    schema_name: SchemaName = setting(
         REQUIRED,
-        "The schema for this project alone. ktx creates it if it does not exist.",
+        "The schema for this project alone, so not `public`: letters, digits and underscores. ktx creates it if it does "
+        "not exist.",
         alias="schema",
         example="ktx_sales",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,56}$",
     )
 
 
