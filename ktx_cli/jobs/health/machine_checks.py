@@ -145,7 +145,8 @@ def check_state(context: CheckContext) -> list[CheckResult]:
         message = f"other users have access to {listing(map(str, opened), 3)}"
         hint = Command("go-rwx", *opened[:20], program="chmod")
         return [CheckResult(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
-    is_shared = context.loaded.config.storage.state in SHARED_STORAGE
+    storage = context.loaded.config.storage
+    is_shared = storage.state in SHARED_STORAGE and storage.postgres is not None
     found = "no problems found in .ktx; the shared database is another check" if is_shared else "no problems found"
     return [CheckResult(STATE, Level.OK, found)]
 

@@ -13,7 +13,7 @@ from ktx_cli.core import Command, Hint, Severity, Suggestion, did_you_mean, one_
 from ktx_cli.project.config.base import Block, Issue, Keys, Setting, is_literal_secret, key_text, named, settings_of
 from ktx_cli.project.config.blocks import REQUIRED_SETTINGS, ROLES, missing_settings
 from ktx_cli.project.config.connections import find_model, is_foreign
-from ktx_cli.project.config.model import SHARED_STORAGE, KtxConfig
+from ktx_cli.project.config.model import SHARED_STORAGE, KtxConfig, Storage
 from ktx_cli.project.secrets import has_password, redact_url, variable_named
 
 
@@ -97,17 +97,33 @@ def _backend_warnings(config: KtxConfig) -> Iterator[Issue]:
 def _storage_warnings(config: KtxConfig) -> Iterator[Issue]:
     """Warn if the state, the index or the queue should be in Postgres, but no database is named for it."""
     storage = config.storage
-    for name in ("state", "search") if storage.postgres is None else ():
-        if getattr(storage, name) not in SHARED_STORAGE:
-            continue
-        message = f"storage.{name} is `{getattr(storage, name)}`, but storage.postgres is not set, so ktx uses a file"
-        command = Command("config", "set", "storage.postgres", "{url: env:KTX_STATE_URL, schema: ktx_NAME}")
-        yield _warning("incomplete", ("storage", name), message, Hint("name the database and a schema: {}", command))
+    unnamed = without_database(storage)
+    if unnamed is not None:
+        yield _warning("incomplete", ("storage", unnamed[0]), *unnamed[1:])
     is_shared = storage.state in SHARED_STORAGE and storage.postgres is not None
     if config.ingest.executor in SHARED_STORAGE and not is_shared:
         message = "ingest.executor is `postgres`, but the state is a file, so no context source can be ingested"
         hint = "set storage.state: postgres and storage.postgres, or ingest.executor: local"
         yield _warning("incomplete", ("ingest", "executor"), message, hint)
+
+
+def without_database(storage: Storage) -> tuple[str, str, Hint] | None:
+    """Return the first setting for a database that is not named, a message about all of them, and a hint.
+
+    Projects of the TypeScript ktx may have such settings, and work with files. None if there are none.
+    """
+    files = {"state": "sqlite", "search": "sqlite-fts5"}
+    values = {name: getattr(storage, name) for name in files}
+    shared = {name: value for name, value in values.items() if value in SHARED_STORAGE}
+    if storage.postgres is not None or not shared:
+        return None
+    settings = " and ".join(f"storage.{name} is `{value}`" for name, value in shared.items())
+    what = "a file for each of them" if len(shared) > 1 else "a file"
+    message = f"{settings}, but storage.postgres is not set, so ktx uses {what}"
+    share = Command("config", "set", "storage.postgres", "{url: env:KTX_STATE_URL, schema: ktx_NAME}")
+    alone = Command("config", "set", "storage", yaml.flow({name: files[name] for name in shared}))
+    hint = Hint("to share them with other hosts: {}; for this host alone: {}", share, alone)
+    return next(iter(shared)), message, hint
 
 
 def literal_secrets(config: KtxConfig) -> Iterator[Issue]:

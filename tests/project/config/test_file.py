@@ -216,6 +216,7 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
     ("storage: {state: sqlite, search: sqlite-fts5}", {}),
     ("storage: {state: postgres}", {"storage.state": "incomplete"}),
     ("storage: {search: postgres-hybrid}", {"storage.search": "incomplete"}),
+    ("storage: {state: postgres, search: postgres-hybrid}", {"storage.state": "incomplete"}),
     ("ingest: {executor: postgres}", {"ingest.executor": "incomplete"}),
     (
         "storage: {search: postgres, postgres: {url: 'env:A', schema: ktx}}\ningest: {executor: postgres}",
