@@ -41,7 +41,7 @@ from ktx_cli.llm import (
     schema_model,
     usage_by,
 )
-from ktx_cli.project import ROLES, KtxConfig, Layout, load_config, read_state
+from ktx_cli.project import ROLES, KtxConfig, Layout, StateDatabase, load_config, read_state
 from ktx_cli.runs import find_run
 
 
@@ -159,15 +159,20 @@ def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run
     if since is not None:
         since = _day(since)
     of = None if run is None else find_run(layout, run)[0].run_id
+    older: list[ResultWarning] = []
+
+    def read(database: StateDatabase) -> list[UsageRow]:
+        return usage_by(database, dimensions, since=since or "", run=of)
+
     try:
-        rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "", run=of)) or []
+        rows = read_state(layout, read, older.append) or []
     except StorageError as error:
         if error.code == "connection":  # a shared database, which may be reached again
             raise
         message = f"cannot read the recorded usage: {error.message}"
         unreadable = ResultWarning("state_unreadable", message, hint=error.hint)
         return UsageReport(dimensions, since, of, (), (unreadable,))
-    return UsageReport(dimensions, since, of, tuple(rows))
+    return UsageReport(dimensions, since, of, tuple(rows), tuple(older))
 
 
 def _day(text: str) -> str:

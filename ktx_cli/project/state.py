@@ -296,18 +296,32 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def read_state(layout: Layout, ask: Callable[[StateDatabase], Answer]) -> Answer | None:
+def read_state(layout: Layout, ask: Callable[[StateDatabase], Answer], warn: Warn = ignore_warning) -> Answer | None:
     """Return the result of `ask` on the state, shared or not, or None if it does not exist or is older.
 
-    Changes nothing. Raises the errors of `read_local`, and `StorageError` if a shared database cannot be used.
+    Calls `warn` for an older one, and changes nothing. Raises the errors of `read_local`, and `StorageError` if a
+    shared database cannot be used.
     """
     shared = shared_state_of(layout)
     if shared is None:
-        return read_local(layout, ask)
+        return read_local(layout, ask, warn)
     from ktx_cli.project.shared_state import reader_of, version_of
 
     connection = reader_of(shared)
-    return ask(connection) if version_of(connection, shared) == len(MIGRATIONS) else None
+    version = version_of(connection, shared)
+    if version == len(MIGRATIONS):
+        return ask(connection)
+    _warn_of_older(version, shared, warn)
+    return None
+
+
+def _warn_of_older(version: int, where: object, warn: Warn) -> None:
+    """Warn about a state that this ktx cannot read before it has updated it; version 0 has no tables yet."""
+    if version:
+        message = (
+            f"the state ({where}) is of an older version of ktx, so nothing in it is shown; the next run updates it"
+        )
+        warn(ResultWarning("state_older", message, hint=Command("ingest")))
 
 
 _STORAGE: Final = re.compile(rb"\bstorage[\"']?\s*:")
@@ -350,8 +364,10 @@ def clock_of(database: StateDatabase) -> float:
     return seconds()
 
 
-def read_local(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
-    """Return the result of `ask` on the file, or None if it does not exist or is older; changes no file.
+def read_local(
+    layout: Layout, ask: Callable[[sqlite3.Connection], Answer], warn: Warn = ignore_warning
+) -> Answer | None:
+    """Return the result of `ask` on the file, or None if it does not exist or is older (`warn`); changes no file.
 
     Without a WAL next to it, the file is read as immutable. With one (a run is active, or was killed), SQLite has to
     use its shared-memory file. If a run began or ended meanwhile, `ask` is called again. Raises `StorageError`, also
@@ -362,7 +378,7 @@ def read_local(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> A
         if before[0] is None:
             return None
         try:
-            answer = _ask(layout.state, ask, immutable=not before[1])
+            answer = _ask(layout.state, ask, warn, immutable=not before[1])
         except sqlite3.Error as error:
             if _signature(layout.state) == before:
                 raise database_error(layout.state, error) from error
@@ -370,17 +386,20 @@ def read_local(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> A
             if before[1] or _signature(layout.state) == before:
                 return answer
     with translated(layout.state):
-        return _ask(layout.state, ask, immutable=False)
+        return _ask(layout.state, ask, warn, immutable=False)
 
 
-def _ask(path: Path, ask: Callable[[sqlite3.Connection], Answer], *, immutable: bool) -> Answer | None:
+def _ask(path: Path, ask: Callable[[sqlite3.Connection], Answer], warn: Warn, *, immutable: bool) -> Answer | None:
     if not immutable and not os.access(path.parent, os.W_OK):
         with tempfile.TemporaryDirectory(prefix="ktx-state-") as folder:
-            return _ask(_copy(path, Path(folder)), ask, immutable=False)
+            return _ask(_copy(path, Path(folder)), ask, warn, immutable=False)
     uri = f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if immutable else ''}"
     with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
         version = _require_known(connection, path)
-        return ask(connection) if version == len(MIGRATIONS) else None
+        if version == len(MIGRATIONS):
+            return ask(connection)
+    _warn_of_older(version, path, warn)
+    return None
 
 
 def _signature(path: Path) -> tuple[tuple[int, int, int] | None, bool]:

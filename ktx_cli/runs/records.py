@@ -24,6 +24,7 @@ from ktx_cli.core import (
     KtxError,
     Record,
     ResultWarning,
+    StorageError,
     UsageError,
     did_you_mean,
     isoformat,
@@ -43,7 +44,7 @@ from ktx_cli.project import (
     transaction,
     write_atomic,
 )
-from ktx_cli.runs.transcripts import Transcript, first_line, last_line, read_lines, transcripts_of
+from ktx_cli.runs.transcripts import Transcript, first_line, last_line, parse_document, read_lines, transcripts_of
 
 LATEST: Final = "latest"
 RUNNING: Final = "running"
@@ -87,6 +88,14 @@ class RunRows:
     rows: Mapping[str, tuple[str, str, str, str | None, str | None]] = field(default_factory=dict)
     running: str | None = None
     usage: Mapping[str, UsageRow] = field(default_factory=dict)
+    problem: KtxError | None = None
+    """Why they are not known."""
+
+    @property
+    def warnings(self) -> list[ResultWarning]:
+        """The problem as a warning."""
+        problem = self.problem
+        return [] if problem is None else [ResultWarning("state_unreadable", problem.message, hint=problem.hint)]
 
 
 def start_run(database: StateDatabase, run_id: str, command: str) -> None:
@@ -123,24 +132,34 @@ def _running(database: StateDatabase) -> str | None:
 
 def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord], list[ResultWarning]]:
     """Return up to `limit` runs, newest first, with warnings about what could not be read; None returns all."""
-    known, warnings = _known(layout)
-    return [_record(layout, known, run_id) for run_id in _ids(layout, known)[:limit]], warnings
+    known = _known(layout)
+    ids = _ids(layout, known)[:limit]
+    records: list[RunRecord] = []
+    for start in range(0, len(ids), REPORTS_AT_ONCE):
+        some = ids[start : start + REPORTS_AT_ONCE]
+        reports = read_reports(layout, some)
+        records += [_record(layout, known, run_id, reports.get(run_id)) for run_id in some]
+    return records, known.warnings
 
 
 def find_run(layout: Layout, text: str, first: Command | None = None) -> tuple[RunRecord, list[ResultWarning]]:
     """Return the run for an id, its unique prefix, or `latest`; raises `UsageError` for anything else.
 
-    `first`: the command that makes such a run, for the hint in a project without any; None: `ktx ingest`.
+    `first`: the command that makes such a run, for the hint in a project without any; None: `ktx ingest`. Without any
+    run on this disk, it raises the error of a state that cannot be read.
     """
-    known, warnings = _known(layout)
+    known = _known(layout)
     ids = _ids(layout, known)
+    if not ids and known.problem is not None:
+        raise known.problem
     if not ids:
         raise UsageError("this project has no runs yet", hint=first or Command("ingest"))
     found = ids[:1] if text == LATEST else [each for each in ids if each.startswith(text)] if text else []
     exact = [each for each in found if each == text]
     if len(exact or found) != 1:
         raise _no_run(text, ids, found)
-    return _record(layout, known, (exact or found)[0]), warnings
+    run_id = (exact or found)[0]
+    return _record(layout, known, run_id, read_report(layout, run_id)), known.warnings
 
 
 def _no_run(text: str, ids: Sequence[str], found: Sequence[str]) -> UsageError:
@@ -163,19 +182,31 @@ def save_report(layout: Layout, run_id: str, report: Mapping[str, Any]) -> None:
 
 def read_report(layout: Layout, run_id: str) -> dict[str, Any] | None:
     """Return a run's report as written, or None if it is missing or cannot be read."""
+    return read_reports(layout, (run_id,)).get(run_id)
 
-    def stored(database: StateDatabase) -> str | None:
-        row = database.execute("SELECT report FROM run_reports WHERE run_id = ?", (run_id,)).fetchone()
-        return None if row is None else str(row[0])
 
-    try:
-        text: bytes | str | None = read_bytes(layout.run_report(run_id))
-        if text is None and shared_state_of(layout) is not None:
-            text = read_state(layout, stored)
-        report = None if text is None else json.loads(text)
-    except (KtxError, ValueError):
-        return None
-    return report if isinstance(report, dict) else None
+def read_reports(layout: Layout, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the reports of runs as written, without those that are missing or cannot be read."""
+    texts: dict[str, bytes | str] = {}
+    absent: list[str] = []
+    for run_id in run_ids:
+        with contextlib.suppress(KtxError):
+            text = read_bytes(layout.run_report(run_id))
+            if text is None:
+                absent.append(run_id)
+            else:
+                texts[run_id] = text
+
+    def stored(database: StateDatabase) -> list[tuple[str, str]]:
+        places = ", ".join("?" * len(absent))
+        query = f"SELECT run_id, report FROM run_reports WHERE run_id IN ({places})"
+        found: list[tuple[str, str]] = database.execute(query, absent).fetchall()
+        return found
+
+    with contextlib.suppress(KtxError):
+        if absent and shared_state_of(layout) is not None:
+            texts |= read_state(layout, stored) or {}
+    return {run_id: report for run_id, text in texts.items() if (report := parse_document(text)) is not None}
 
 
 def units_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -187,11 +218,14 @@ def units_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _known(layout: Layout) -> tuple[RunRows, list[ResultWarning]]:
+def _known(layout: Layout) -> RunRows:
+    older: list[ResultWarning] = []
     try:
-        return read_state(layout, _read_rows) or RunRows(), []
+        found = read_state(layout, _read_rows, older.append)
     except KtxError as error:
-        return RunRows(), [ResultWarning("state_unreadable", error.message, hint=error.hint)]
+        return RunRows(problem=error)
+    problem = StorageError(older[0].message, hint=older[0].hint) if older else None
+    return found or RunRows(problem=problem)
 
 
 def _read_rows(database: StateDatabase) -> RunRows:
@@ -217,8 +251,8 @@ def _begun(run_id: str) -> datetime:
     return datetime.strptime(run_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
 
 
-def _record(layout: Layout, known: RunRows, run_id: str) -> RunRecord:
-    report = read_report(layout, run_id) or {}
+def _record(layout: Layout, known: RunRows, run_id: str, written: Mapping[str, Any] | None) -> RunRecord:
+    report = written or {}
     events = layout.run_events(run_id)
     command, status, started, finished, commit = known.rows.get(run_id) or _from_disk(run_id, report, events)
     if status == RUNNING and known.running != run_id:
@@ -295,7 +329,8 @@ def earlier_usage(layout: Layout) -> EarlierUsage | None:
         if ROLE not in roles and EARLIER_ROLE in roles:
             roles[ROLE] = replace(roles.pop(EARLIER_ROLE), keys=(ROLE,))
     newest = sorted((run_id for run_id, roles in taken.items() if ROLE in roles), reverse=True)[:RUNS_AVERAGED]
-    worked = {run_id: units for run_id in newest if (units := _worked(layout, run_id))}
+    reports = read_reports(layout, newest)
+    worked = {run_id: units for run_id in newest if (units := _worked(reports.get(run_id)))}
     if not worked:
         return None
     sums: dict[str, UsageRow] = {}
@@ -305,10 +340,9 @@ def earlier_usage(layout: Layout) -> EarlierUsage | None:
     return EarlierUsage(len(worked), sum(worked.values()), dict(sorted(sums.items())))
 
 
-def _worked(layout: Layout, run_id: str) -> int:
+def _worked(report: Mapping[str, Any] | None) -> int:
     """Return the number of units that a run processed; those replayed from an earlier run cost nothing."""
-    units = units_of(read_report(layout, run_id) or {})
-    return sum(bool(unit.get("steps")) and not unit.get("replayed") for unit in units)
+    return sum(bool(unit.get("steps")) and not unit.get("replayed") for unit in units_of(report or {}))
 
 
 log = logging.getLogger(__name__)
@@ -321,6 +355,9 @@ MOST_DAYS: Final = 90
 
 ALWAYS: Final = 5
 MOST_REPORTS: Final = 1_000
+
+REPORTS_AT_ONCE: Final = 100
+"""How many reports are in memory."""
 
 _RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 

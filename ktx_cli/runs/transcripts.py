@@ -169,7 +169,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open("rb") as stream:
             for line in stream:
-                document = _document(line)
+                document = parse_document(line)
                 if document is not None:
                     yield document
     except FileNotFoundError:
@@ -182,7 +182,7 @@ def last_line(path: Path, tail: int = 65_536) -> dict[str, Any] | None:
     """Return the last document in a file, searching its last `tail` bytes, or None if there is none."""
     with contextlib.suppress(OSError), path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
-        found = (_document(line) for line in reversed(stream.read().splitlines()))
+        found = (parse_document(line) for line in reversed(stream.read().splitlines()))
         return next((document for document in found if document is not None), None)
     return None
 
@@ -195,7 +195,8 @@ def first_line(path: Path, wanted: Callable[[dict[str, Any]], bool] = lambda _: 
         return None
 
 
-def _document(line: bytes) -> dict[str, Any] | None:
+def parse_document(line: bytes | str) -> dict[str, Any] | None:
+    """Return the JSON object in a text, or None if there is none."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):

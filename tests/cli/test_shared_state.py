@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -12,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project import Layout, hold_run_lock
+from ktx_cli.project import Layout, hold_run_lock, open_for_writing
+from ktx_cli.project.migrations import MIGRATIONS
+from ktx_cli.project.shared_state import SharedStateConnection
+from ktx_cli.runs import start_run
 from tests.cli.conftest import Share
 from tests.cli.setup_terminal import KTX
 
@@ -96,8 +100,15 @@ def test_an_unreachable_state_is_an_unreachable_database(
         assert error["hint"].endswith("--only shared") and "no-secret" not in found.out + found.err
     listed = ktx("runs", "list", "--project-dir", str(trees[1]), "--json")  # the reports of this clone
     assert (listed.code, [each["code"] for each in listed.envelope["warnings"]]) == (0, ["state_unreadable"])
+    shown = ktx("runs", "show", "latest", "--project-dir", str(trees[1]), "--json")
+    assert (shown.code, shown.envelope["error"]["code"]) == (4, "connection"), "it does not say that there is no run"
     status = ktx("status", "--project-dir", str(trees[1]), "--json")
     assert status.code == 3 and "no-secret" not in status.out + status.err
+    reason = status.data["checks"][[each["check"] for each in status.data["checks"]].index("shared")]["message"]
+    assert json.dumps({"data": status.data, "warnings": status.envelope["warnings"]}).count(json.dumps(reason)) == 1
+    assert status.out.count("connection failed") == 2, "in the check, and in the error that names it"
+    doctor = ktx("doctor", "--project-dir", str(trees[1]))
+    assert doctor.out.count("connection failed") == 1 and doctor.out.count("see the check `shared`") >= 2, doctor.out
     assert [each["level"] for each in status.data["checks"] if each["check"] == "shared"] == ["fail"]
     for words in (("status",), ("connection", "list")):
         shown = ktx(*words, "--project-dir", str(trees[1])).out
@@ -105,6 +116,69 @@ def test_an_unreachable_state_is_an_unreachable_database(
     monkeypatch.setenv("KTX_STATE_URL", real)
     assert ktx("ingest", "--project-dir", str(trees[1]), "--json").code == 0
     assert "unknown" not in ktx("status", "--project-dir", str(trees[1])).out
+
+
+def test_readers_say_that_a_state_is_of_an_older_version(
+    ktx: Run, trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state was last written by an older ktx, until the first run after the update of this one."""
+    one, two = trees
+    with monkeypatch.context() as patch:
+        patch.setattr("ktx_cli.project.shared_state.MIGRATIONS", MIGRATIONS[:-1])
+        with open_for_writing(Layout(one)) as state:
+            start_run(state, "20260101T000000-abcdef", "ktx ingest")
+    place = ("--project-dir", str(two))
+    for words in (("runs", "list"), ("usage",), ("connection", "list"), ("status",)):
+        found = ktx(*words, *place, "--json")
+        (warning,) = found.envelope["warnings"]
+        assert found.code == 0 and "is of an older version of ktx" in warning["message"], words
+        assert warning["hint"].startswith("ktx ingest")
+    assert {each["last_scan"] for each in ktx("status", *place, "--json").data["connections"]} == {None}
+    assert "unknown" in ktx("status", *place).out and "never" not in ktx("status", *place).out
+    shown = ktx("runs", "show", "latest", *place, "--json").envelope["error"]
+    assert "is of an older version of ktx" in shown["message"] and shown["hint"].startswith("ktx ingest")
+    checks = ktx("doctor", "--only", "lock", "--only", "profiles", *place, "--json").data["findings"]
+    assert [(each["level"], "older version" in each["message"]) for each in checks] == [("skip", True)] * 2
+    assert ktx("ingest", *place).code == 0
+    listed = ktx("runs", "list", *place, "--json")
+    assert not listed.envelope["warnings"] and "20260101T000000-abcdef" in listed.out
+
+
+def test_after_a_return_to_files_status_says_what_is_missing(ktx: Run, trees: tuple[Path, Path]) -> None:
+    clone = trees[1]
+    place = ("--project-dir", str(clone))
+    assert ktx("ingest", *place).code == 0
+    assert ktx("config", "set", "storage.state", "sqlite", *place).code == 0
+    assert ktx("index", *place).code == 0
+    status = ktx("status", *place)
+    assert (
+        "index: up to date, " in status.out and "without values and passages of warehouse: `ktx ingest`" in status.out
+    )
+    (profiles,) = [each for each in ktx("status", *place, "--json").data["checks"] if each["check"] == "profiles"]
+    assert profiles["level"] == "skip" and "profiles and value lists are missing" in profiles["message"], profiles
+    assert ktx("doctor", "--only", "profiles", "--strict", *place).code == 0, "a clone in CI has no scans either"
+    assert ktx("ingest", *place).code == 0
+    after = ktx("status", *place)
+    assert "are missing" not in after.out and "without values" not in after.out
+
+
+def test_reports_of_other_hosts_are_read_together(
+    ktx: Run, trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = trees
+    for _ in range(2):
+        assert ktx("ingest", "--project-dir", str(one)).code == 0
+    asked: list[str] = []
+    real = SharedStateConnection.execute
+
+    def execute(self: SharedStateConnection, sql: str, *rest: Any) -> Any:
+        asked.append(sql)
+        return real(self, sql, *rest)
+
+    monkeypatch.setattr(SharedStateConnection, "execute", execute)
+    listed = ktx("runs", "list", "--project-dir", str(two), "--json")
+    assert len(listed.data["runs"]) == 2 and all(each["seconds"] for each in listed.data["runs"])
+    assert sum("run_reports" in sql for sql in asked) == 1, asked
 
 
 @pytest.mark.parametrize("words", [("ingest",), ("mcp", "publish")])

@@ -77,7 +77,7 @@ def _rows(facts: StatusReport) -> list[tuple[str, str]]:
         named = ", ".join(plural(number, name.replace("_", " ").removesuffix("s")) for name, number in counts.items())
         rows += [
             ("layer", named),
-            ("index", around.index.text),
+            ("index", facts.index_text),
             ("git", around.git.text),
             ("agents", around.clients.agents_text),
             ("mcp server", around.clients.server_text),

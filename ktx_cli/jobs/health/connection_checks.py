@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, Statement, listing, now, one_line, plural
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Task, command_to_set, side_by_side
-from ktx_cli.project import Database, KtxConfig, StateDatabase, read_bytes, read_state
+from ktx_cli.jobs.health.model import (
+    OLDER,
+    CheckContext,
+    CheckResult,
+    Level,
+    Task,
+    command_to_set,
+    failed,
+    side_by_side,
+)
+from ktx_cli.project import Database, KtxConfig, StateDatabase, read_state
+from ktx_cli.runs import read_report
 from ktx_cli.scan import LastScan, last_scans
+from ktx_cli.semantic import shard_files
 from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
@@ -110,17 +120,33 @@ Unread = list[tuple[TableRef, str, str]]
 
 def check_profiles(context: CheckContext) -> list[CheckResult]:
     """Check that the last scan of every database read everything, including the rows of all tables."""
-    findings: list[CheckResult] = []
+    databases = context.loaded.config.databases()
+    older: list[ResultWarning] = []
+
+    def read(state: StateDatabase) -> tuple[Mapping[str, LastScan], dict[str, Unread]]:
+        return last_scans(state), {connection: unread_tables(state, connection) for connection in databases}
+
     try:
-        scans = read_state(context.layout, last_scans) or {}
-        for connection in context.loaded.config.databases():
-            unread = read_state(context.layout, functools.partial(unread_tables, connection=connection))
-            findings += _left_out(connection, unread or [], context.loaded.config.scan.budget.seconds)
-            if connection in scans:
-                findings += _unreadable(context, scans[connection])
+        scans, unread = read_state(context.layout, read, older.append) or ({}, {})
     except KtxError as error:
-        return [CheckResult(PROFILES, Level.SKIP, error.message, error.hint)]
+        return [failed(PROFILES, error, level=Level.SKIP)]
+    if older:
+        return [CheckResult(PROFILES, Level.SKIP, OLDER, older[0].hint)]
+    findings: list[CheckResult] = []
+    for connection in databases:
+        findings += _left_out(connection, unread.get(connection, []), context.loaded.config.scan.budget.seconds)
+        if connection in scans:
+            findings += _unreadable(context, scans[connection])
+        elif shard_files(context.layout, connection):
+            findings.append(_unscanned(connection))
     return findings or [CheckResult(PROFILES, Level.OK, "the last scans were complete")]
+
+
+def _unscanned(connection: str) -> CheckResult:
+    """Return the result for a connection with context, such as in a new clone, but no scan in the state."""
+    ingest = Command("ingest", connection)
+    message = f"connection `{connection}`: the state has no scan, so profiles and value lists are missing: `{ingest}`"
+    return CheckResult(PROFILES, Level.SKIP, message, ingest)
 
 
 def unread_tables(database: StateDatabase, connection: str) -> Unread:
@@ -136,13 +162,11 @@ def unread_tables(database: StateDatabase, connection: str) -> Unread:
 
 def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
     """List the objects that the last scan could not read at all, from its report; without one, none are known."""
-    text = read_bytes(context.layout.runs / f"{scan.run_id}.json")
-    if text is None:
-        return []
     try:
-        reports = [report for report in json.loads(text)["connections"] if report["connection"] == scan.connection]
+        found = (read_report(context.layout, scan.run_id) or {"connections": []})["connections"]
+        reports = [report for report in found if report["connection"] == scan.connection]
         objects = [str(problem["object"] or problem["what"]) for report in reports for problem in report["problems"]]
-    except (ValueError, KeyError, TypeError):  # reports are disposable
+    except (KeyError, TypeError):  # reports are disposable
         return []
     if not objects:
         return []

@@ -314,9 +314,10 @@ def verdict(diagnosis: Diagnosis, *, strict: bool) -> KtxError | None:
 
 def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[CheckResult]]:
     settings, folder = context.loaded.raw, context.project_dir
+    results = shared.say_once(run_checks(context, checks))
     return {
         check.id: [typed(finding, settings, folder) for finding in findings]
-        for check, findings in zip(checks, run_checks(context, checks), strict=True)
+        for check, findings in zip(checks, results, strict=True)
     }
 
 

@@ -52,6 +52,12 @@ class ConnectionStatus:
         return "disabled" if self.disabled else "database" if self.is_database else "source"
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether the state has neither a scan nor a fetch of it, as in a new clone; not before the first scan."""
+        is_known = self.is_unread or self.disabled or self.last_scan is not None or self.last_fetch is not None
+        return not is_known and (not self.is_database or self.counts.sources > 0)
+
+    @property
     def joins(self) -> int | None:
         """The number of inferred joins in effect; None: no scan read rows."""
         counts = self.counts.relationships
@@ -96,7 +102,8 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
     warnings: list[ResultWarning] = []
     is_unread = False
     try:
-        scans, fetches = read_state(context.layout, _last) or ({}, {})
+        scans, fetches = read_state(context.layout, _last, warnings.append) or ({}, {})
+        is_unread = bool(warnings)
     except KtxError as error:
         scans, fetches, is_unread = {}, {}, True
         warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))

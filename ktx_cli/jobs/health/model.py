@@ -23,6 +23,7 @@ from ktx_cli.core import (
     Record,
     Severity,
     Statement,
+    StorageError,
     Variable,
     monotonic,
     shell_words,
@@ -90,6 +91,8 @@ class CheckResult(Record):
     location: Location = field(default_factory=Location)
     secret: str | None = None
     """The setting whose secret does not resolve."""
+    database: str | None = None
+    """The shared database that cannot be reached, if that is the reason."""
     json_keys = ("check", "level", "message", "hint", "concern")
 
     @property
@@ -192,6 +195,9 @@ def _command_to_write(path: Path) -> Hint:
     return Hint("{}printf %s '...' > {} && {}", folder, shell_words(path), Command("600", path, program="chmod"))
 
 
+OLDER: Final = "unknown, because the state is of an older version of ktx; the next run updates it"
+"""The result of a check that would read such a state."""
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -256,4 +262,12 @@ def failed(
     """Return the result for an error in a check; `where` prefixes its message."""
     secret = error.details.get("setting") if "reference" in error.details else None
     message = f"{where}: {error.message}" if where else error.message
-    return CheckResult(name, level, message, error.hint, concern or concern_of(error), secret=secret)
+    database = unreached(error)
+    return CheckResult(name, level, message, error.hint, concern or concern_of(error), secret=secret, database=database)
+
+
+def unreached(error: Exception) -> str | None:
+    """Return the shared database that an error is about because it cannot be reached, or None for another error."""
+    if isinstance(error, StorageError) and error.code == "connection" and "database" in error.details:
+        return str(error.details["database"])
+    return None

@@ -22,7 +22,7 @@ from ktx_cli.core import (
     new_run_id,
     plural,
 )
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
+from ktx_cli.jobs.health.model import OLDER, CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
@@ -185,15 +185,19 @@ def _recovered(repository: Repository) -> str:
 
 def check_run_lock(context: CheckContext) -> list[CheckResult]:
     """Check that the run lock is free, or held by a live process."""
+    older: list[ResultWarning] = []
     try:
-        holder, now = read_state(context.layout, lambda state: (current_holder(state), clock_of(state))) or (None, 0.0)
+        found = read_state(context.layout, lambda state: (current_holder(state), clock_of(state)), older.append)
     except KtxError as error:
         return [_unreadable(context, error)]
+    if older:
+        return [CheckResult("lock", Level.SKIP, OLDER, older[0].hint)]
+    holder, now = found or (None, 0.0)
     if holder is None:
         return [CheckResult("lock", Level.OK, "no run is active")]
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
     if holder.is_alive(now):
-        return [CheckResult("lock", Level.OK, f"running: {who}")]
+        return [CheckResult("lock", Level.OK, f"running: {who}{holder.silence(now)}")]
     message = f"a dead run left its lock, which the next run takes over: {who}"
     hint = Command("doctor", "--fix", "--only", "lock")
     return [CheckResult("lock", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
@@ -203,7 +207,7 @@ def _unreadable(context: CheckContext, error: KtxError) -> CheckResult:
     """Return the result for an unreadable state database; a damaged one is moved aside."""
     cause = error.__cause__
     if not isinstance(cause, sqlite3.Error) or not is_damage(cause):
-        return CheckResult("lock", Level.FAIL, error.message, error.hint)
+        return failed("lock", error)
     hint = Command("doctor", "--fix", "--only", "lock")
     return CheckResult("lock", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
 
@@ -453,7 +457,7 @@ def check_index(context: CheckContext) -> list[CheckResult]:
     try:
         drift = searcher.drift()
     except StorageError as error:
-        return [CheckResult(INDEX, Level.FAIL, error.message, error.hint)]
+        return [failed(INDEX, error)]
     finally:
         searcher.close()
     if not drift:

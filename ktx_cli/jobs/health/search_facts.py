@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ktx_cli.agent_tools import contents_of, value_scans
 from ktx_cli.core import Command, KtxError, Record, listing, plural
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed, unreached
 from ktx_cli.project import SEMANTIC_NAME, WorkingTree, signatures_below
 from ktx_cli.search import (
     SharedIndex,
@@ -81,7 +81,9 @@ def index_facts(layout: Layout, config: KtxConfig, environ: Mapping[str, str] = 
             else _compared_tree(index, layout, config, pages)
         )
     except (sqlite3.Error, KtxError) as error:
-        return IndexFacts("unusable", len(pages), problem=f"the search index cannot be used: {error}")
+        database = unreached(error)
+        problem = f"unknown: {database} cannot be reached" if database else f"the search index cannot be used: {error}"
+        return IndexFacts("unusable", len(pages), problem=problem)
 
 
 def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> IndexFacts:

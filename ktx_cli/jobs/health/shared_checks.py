@@ -6,7 +6,8 @@ It only reads. A run creates or updates what is missing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError, SettingPath, Statement, age, listing, now, plural
@@ -28,6 +29,7 @@ from ktx_cli.project import (
     read_state,
     shared_facts,
     taken_schema,
+    without_database,
 )
 
 if TYPE_CHECKING:
@@ -57,12 +59,15 @@ def check_shared(context: CheckContext) -> list[CheckResult]:
     """Check that this host can use the shared database, and that nothing in it waits for somebody."""
     if not is_shared(context):
         return [CheckResult(SHARED, Level.OK, "nothing is shared with other hosts")]
+    config = context.loaded.config
+    unnamed = without_database(config.storage)
+    if unnamed is not None:
+        _, message, hint = unnamed
+        return [CheckResult(SHARED, Level.WARN, f"{message}; nothing is shared with other hosts", hint, Concern.SETUP)]
+    database = SharedDatabase.of(config, context.project_dir, context.environ)
+    assert database is not None
     import psycopg
 
-    config = context.loaded.config
-    database = SharedDatabase.of(config, context.project_dir, context.environ)
-    if database is None:
-        return [_without_database(context)]
     try:
         with contextlib.closing(connect(database, read_only=True)) as session:
             facts = shared_facts(database, session)
@@ -80,33 +85,36 @@ def check_shared(context: CheckContext) -> list[CheckResult]:
     return findings
 
 
-def _without_database(context: CheckContext) -> CheckResult:
-    """Return the result for settings that share something but name no database, so that each host has a file."""
-    is_state = context.loaded.config.storage.state in SHARED_STORAGE
-    what = "storage.state" if is_state else "storage.search"
-    consequence = "this host has its own lock and runs" if is_state else "this host has its own index"
-    message = f"{what} is `postgres`, but storage.postgres is not set, so {consequence}"
-    command = Command("config", "set", "storage.postgres", "{url: env:KTX_STATE_URL, schema: ktx_NAME}")
-    return CheckResult(SHARED, Level.FAIL if is_state else Level.WARN, message, command, Concern.SETUP)
+def say_once(results: Sequence[Sequence[CheckResult]]) -> list[list[CheckResult]]:
+    """Return the results of checks; only the check of the shared database says why that cannot be reached."""
+    told = {each.database for found in results for each in found if each.check == SHARED and each.database}
+
+    def shortened(each: CheckResult) -> CheckResult:
+        if each.check == SHARED or each.database not in told:
+            return each
+        message = f"unknown, because the shared database cannot be reached; see the check `{SHARED}`"
+        return replace(each, message=message, hint=Command("doctor", "--only", SHARED))
+
+    return [[shortened(each) for each in found] for found in results]
 
 
 def _unusable(database: SharedDatabase, error: psycopg.Error) -> CheckResult:
     """Return the result for a database that cannot be used, with the way out for what the server says."""
-    message = database_failure(database, error, "the shared database").message
+    found = failed(SHARED, database_failure(database, error, "the shared database"))
     if is_login_refused(error):
         hint = Hint("correct the user and the password in {}", SettingPath(_URL))
-        return CheckResult(SHARED, Level.FAIL, message, hint, Concern.AUTH)
+        return replace(found, hint=hint, concern=Concern.AUTH)
     if is_database_missing(error):
         name = str(database.parameters.get("dbname") or database.parameters.get("user") or "").replace('"', '""')
-        return CheckResult(SHARED, Level.FAIL, message, _administrator(f'CREATE DATABASE "{name}"'), Concern.SETUP)
+        return replace(found, hint=_administrator(f'CREATE DATABASE "{name}"'), concern=Concern.SETUP)
     if error.sqlstate == NO_PRIVILEGE:
-        return CheckResult(SHARED, Level.FAIL, message)
+        return replace(found, hint="ask an administrator for that right")
     if is_outage(error):
         place = [("-h", database.parameters.get("host")), ("-p", database.parameters.get("port"))]
         words = [word for option, value in place if value for word in (option, value)]
         ready = Command(*words, program="pg_isready")
-        return CheckResult(SHARED, Level.FAIL, message, Hint("check that the server runs and is reachable: {}", ready))
-    return CheckResult(SHARED, Level.FAIL, message, Hint("check {}", SettingPath(_URL)))
+        return replace(found, hint=Hint("check that the server runs and is reachable: {}", ready))
+    return replace(found, hint=Hint("check {}", SettingPath(_URL)))
 
 
 def _part(name: str, check: Any) -> list[CheckResult]:

@@ -33,7 +33,7 @@ from ktx_cli.jobs.health.project_checks import (
     check_run_lock,
 )
 from ktx_cli.jobs.health.search_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
-from ktx_cli.jobs.health.shared_checks import SHARED, check_shared, is_shared
+from ktx_cli.jobs.health.shared_checks import SHARED, check_shared, is_shared, say_once
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
@@ -215,6 +215,17 @@ class StatusReport:
         return self.readiness == "ready"
 
     @property
+    def index_text(self) -> str:
+        """The state of the index as one line; it has no values of what this state has never seen."""
+        if self.surroundings is None:
+            return ""
+        text = self.surroundings.index.text
+        unseen = [each.id for each in self.connections if each.is_unseen]
+        if self.surroundings.index.state != "current" or not unseen:
+            return text
+        return f"{text}, without values and passages of {listing(unseen, 3)}: `{Command('ingest')}` adds them"
+
+    @property
     def has_broken_definitions(self) -> bool:
         """Whether the semantic layer has errors, with which everything else still works."""
         return any(finding.check == SEMANTIC and finding.level is not Level.OK for finding in self.findings)
@@ -295,15 +306,22 @@ def project_status(
     before = _run(BEFORE, context)
     after = _run({check: run for check, run in AFTER.items() if _concerns(check, context)}, context)
     connections, problems = connection_statuses(context)
+    runs = [] if problems else _last_runs(layout)
+    if any(each.check == SHARED and each.database for each in after):  # which says the same
+        problems = []
     warnings = [*context.loaded.warnings(), *problems, *file_name_warnings(layout.root)]
-    try:
-        runs = read_state(layout, last_runs) or []
-    except KtxError:  # reported by connection_statuses and by the check of the run lock
-        runs = []
     around_it = None if surroundings is None else surroundings.result()
     llm = llm_facts(context, sessions.result, probes)
     findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.result()]
+    (findings,) = say_once([findings])
     return StatusReport(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
+
+
+def _last_runs(layout: Layout) -> list[dict[str, str | None]]:
+    try:
+        return read_state(layout, last_runs) or []
+    except KtxError:  # reported by the check of the run lock
+        return []
 
 
 def _concerns(check: str, context: CheckContext) -> bool:

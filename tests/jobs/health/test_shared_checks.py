@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -319,8 +320,10 @@ ADMIN = "as an administrator: "
 SCHEMA = "ktx config set storage.postgres.schema SCHEMA"
 SITUATIONS = [
     Situation(nothing_shared, "shared", "ok", "nothing is shared"),
-    Situation(no_block, "shared", "fail", "this host has its own lock", "ktx config set storage.postgres ", 3),
-    Situation(search_without_block, "shared", "warn", "its own index", "ktx config set storage.postgres "),
+    Situation(no_block, "shared", "warn", "nothing is shared with other hosts", "ktx config set storage.postgres "),
+    Situation(
+        search_without_block, "shared", "warn", "config set storage '{search: ", "ktx config set storage.postgres "
+    ),
     Situation(server_down, "shared", "fail", "Connection refused", "pg_isready -h 127.0.0.1 -p ", 1),
     Situation(wrong_password, "shared", "fail", "password authentication failed", EXPORT, 3),
     Situation(no_database, "shared", "fail", '"nowhere" does not exist', f'{ADMIN}CREATE DATABASE "nowhere"', 3),
@@ -378,6 +381,24 @@ def test_what_is_found(situation: Situation, host: Host) -> None:
     assert SECRET not in str(diagnosis.to_json()) and "postgres:postgres" not in str(diagnosis.to_json())
     others = [each for each in diagnosis.findings if each.check != situation.check]
     assert [each for each in others if each.level != "ok"] == []
+
+
+@pytest.mark.parametrize(
+    ("arrange", "level", "says"),
+    [
+        pytest.param(no_block, "warn", "nothing is shared with other hosts", id="a project of the TypeScript ktx"),
+        pytest.param(current, "fail", "needs the package psycopg", id="a project with a shared state"),
+    ],
+)
+def test_a_plain_installation_has_no_driver(
+    arrange: Callable[[Host], None], level: str, says: str, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(host)
+    with monkeypatch.context() as patch:
+        for name in ("psycopg", "psycopg.conninfo"):
+            patch.setitem(sys.modules, name, None)
+        (found,) = host.diagnosis().findings
+    assert found.level == level and says in found.message, found
 
 
 OTHER = "search_1_2_"
