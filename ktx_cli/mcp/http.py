@@ -343,7 +343,38 @@ REFUSED: Final = -32000
 _METHODS: Final = ("GET", "POST", "DELETE")
 _NO_METHOD = Refusal(405, "method", "the method is not supported", "send a POST", (("allow", ", ".join(_METHODS)),))
 _NO_SESSION = Refusal(400, "session", "the session is missing", "send `initialize` first, then its `Mcp-Session-Id`")
+_ID_IN_USE = Refusal(
+    409, "id", "a request with the same id is in progress in this session", "use another id for each request"
+)
 _SLOW = Refusal(408, "slow", "the request did not arrive in time", "send it without delay")
+
+
+@dataclass(slots=True)
+class RequestsInProgress:
+    """The ids of the requests that are being answered in the sessions of one project."""
+
+    _ids: set[tuple[Any, ...]] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def holding(self, scope: Scope, message: Mapping[str, Any]) -> AsyncIterator[bool]:
+        """Hold the id of a request for a block; yields whether no other request of its session has it.
+
+        The SDK does not distinguish ids by their type. Messages without an id or a session hold nothing.
+        """
+        session, number = dict(scope["headers"]).get(b"mcp-session-id"), message.get("id")
+        if session is None or "method" not in message or not isinstance(number, str | int):
+            yield True
+            return
+        user = scope.get("user")
+        caller = user.known_as.key if isinstance(user, KnownUser) else None  # nobody holds ids of somebody else
+        key = (session, caller, str(number))
+        is_new = key not in self._ids
+        self._ids.add(key)
+        try:
+            yield is_new
+        finally:
+            if is_new:
+                self._ids.discard(key)
 
 
 @dataclass(slots=True)
@@ -357,6 +388,7 @@ class Served:
     """Follows the published snapshot, in a replica."""
     gate: Gate = field(init=False)
     sessions: Sessions = field(init=False)
+    requests: RequestsInProgress = field(default_factory=RequestsInProgress)
 
     @property
     def layout(self) -> Layout:
@@ -402,7 +434,7 @@ class HttpServer:
         routes += [Route(LIVE_PATH, self._live, methods=["GET"]), Route(READY_PATH, self._ready, methods=["GET"])]
         routes += [Route(each.path, _Endpoint(each.sessions.handle_request)) for each in self.served]
         routes += [Route(each, _Endpoint(self._metadata)) for each in (METADATA_PATH, f"{METADATA_PATH}/{{name:path}}")]
-        app = Starlette(routes=routes, exception_handlers={SlowClientError: self._slow})
+        app = Starlette(routes=routes)
         app.router.redirect_slashes = False
         self._app = _with_cors(app, self.policy) if self.policy.origins else app
 
@@ -417,23 +449,36 @@ class HttpServer:
         elif is_preflight(scope["method"], scope["headers"]) or all(each.path != scope["path"] for each in self.served):
             await self.load.answer(self._app, scope, receive, send)
         else:
-            checked = scope["method"] == "POST" and isinstance(scope.get("user"), KnownUser)
-            await self.load.serve(self._writing_checked if checked else self._app, scope, receive, send)
+            is_message = scope["method"] == "POST"
+            await self.load.serve(self._message_checked if is_message else self._app, scope, receive, send)
 
-    async def _writing_checked(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, unless it calls a tool that writes and its token does not allow that."""
-        served = next((each for each in self.served if each.path == scope["path"]), None)
-        refusal = None if served is None else served.gate.write_refusal(scope["user"])
-        if served is None or refusal is None:
-            await self._app(scope, receive, send)
+    async def _message_checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, unless its token does not allow the tool that it calls, or its id is in use in its session.
+
+        The SDK would give the answers to both requests with that id to one of them, and the other would wait forever.
+        """
+        served = next(each for each in self.served if each.path == scope["path"])
+        try:
+            messages = await _received(receive)
+        except SlowClientError:
+            self._note(scope, _SLOW)
+            await _answer(_SLOW)(scope, receive, send)
             return
-        messages = await _received(receive)
-        tool = _called_tool(b"".join(each.get("body", b"") for each in messages))
-        if tool is None or not (await served.project.tools()).get(tool, _READS).writes:
-            await self._app(scope, _Replayed(messages, receive), send)
-            return
+        message = _message_in(b"".join(each.get("body", b"") for each in messages))
+        async with served.requests.holding(scope, message) as is_new:
+            refusal = await self._writing_refused(served, scope, message) if is_new else _ID_IN_USE
+            if refusal is None:
+                await self._app(scope, _Replayed(messages, receive), send)
+                return
         self._note(scope, refusal)
         await _answer(refusal)(scope, receive, send)
+
+    async def _writing_refused(self, served: Served, scope: Scope, message: Mapping[str, Any]) -> Refusal | None:
+        user, tool = scope.get("user"), _called_tool(message)
+        refusal = served.gate.write_refusal(user) if isinstance(user, KnownUser) and tool is not None else None
+        if refusal is None or tool is None or not (await served.project.tools()).get(tool, _READS).writes:
+            return None
+        return refusal
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -474,7 +519,9 @@ class HttpServer:
     def _note(self, scope: Scope, refusal: Refusal) -> None:
         """Write to the audit log of the requested project, or of the first; without the content of the request."""
         meant = next((each for each in self.served if each.path == scope["path"]), self.served[0])
-        client, caller = scope.get("client"), refusal.asked_by
+        client, caller, user = scope.get("client"), refusal.asked_by, scope.get("user")
+        if caller is None and isinstance(user, KnownUser):
+            caller = user.known_as
         meant.audit.note_refusal(
             {
                 **({} if caller is None else caller.to_json()),
@@ -498,10 +545,6 @@ class HttpServer:
     async def _metadata(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = await self._metadata_at(scope["path"])
         await (found or Response(status_code=404))(scope, receive, send)
-
-    async def _slow(self, request: Request, error: Exception) -> Response:
-        self._note(request.scope, _SLOW)
-        return _answer(_SLOW)
 
     async def _live(self, request: Request) -> JSONResponse:
         """Answer whether the process is alive."""
@@ -567,13 +610,18 @@ async def _received(receive: Receive) -> list[Message]:
     return messages
 
 
-def _called_tool(body: bytes) -> str | None:
-    """Return the tool that a request calls, or None."""
+def _message_in(body: bytes) -> Mapping[str, Any]:
+    """Return the message in a body; an empty one for anything else, about which the SDK says what is wrong."""
     try:
         message = json.loads(body)
-    except (ValueError, RecursionError):  # the SDK says what is wrong
-        return None
-    if not isinstance(message, dict) or message.get("method") != "tools/call":
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _called_tool(message: Mapping[str, Any]) -> str | None:
+    """Return the tool that a message calls, or None."""
+    if message.get("method") != "tools/call":
         return None
     params = message.get("params")
     name = params.get("name") if isinstance(params, dict) else None

@@ -39,6 +39,7 @@ _ACCESS_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
 _TYPES: Final = frozenset({"jwt", *_ACCESS_TYPES})
 _ACCESS_KINDS: Final = frozenset({"bearer", "access"})
 _OF_ACCESS: Final = ("scope", "scp", "permissions", "client_id", "cid", "appid", "azpacr")
+_CLIENTS: Final = ("client_id", "azp", "cid", "appid")
 _OF_ID: Final = ("nonce", "at_hash", "c_hash", "s_hash")
 _REQUIRED: Final = ("exp", "iss", "aud", "sub")
 _METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
@@ -287,14 +288,15 @@ def _reason(error: Exception) -> str:
 
 
 def _client(claims: Mapping[str, Any]) -> str | None:
-    """Return the client that asked for a token."""
-    for name in ("azp", "client_id", "cid", "appid"):
-        found = claims.get(name)
-        if found is not None:
-            if not isinstance(found, str) or not 0 < len(found) <= LONGEST_SUBJECT:
-                raise InvalidTokenError("client")
-            return found
-    return None
+    """Return the client that a token was issued to.
+
+    Access tokens name it in `client_id` (RFC 9068), some issuers in another claim, such as `azp`, which is defined for
+    ID tokens. A token whose claims name different clients is refused: one of them may have more rights.
+    """
+    names = [claims[name] for name in _CLIENTS if claims.get(name) is not None]
+    if not all(isinstance(each, str) and 0 < len(each) <= LONGEST_SUBJECT and each == names[0] for each in names):
+        raise InvalidTokenError("client")
+    return names[0] if names else None
 
 
 def _actor(claims: Mapping[str, Any]) -> str | None:

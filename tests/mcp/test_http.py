@@ -8,7 +8,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 import uvicorn
 
 from ktx_cli.core import KtxError, NotReadyError
+from ktx_cli.jobs.serve.audit import audit_lines
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import http as access
 from ktx_cli.mcp import tool
@@ -25,6 +28,7 @@ from ktx_cli.mcp.audit import AuditLog
 from ktx_cli.mcp.http import HttpServer, Load, Served, Sessions
 from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.serving import _config
+from ktx_cli.mcp.tools.project import connection_list
 from ktx_cli.project.layout import Layout
 from tests.mcp.wire import ACCEPT, VERSION, Wire, made
 
@@ -204,6 +208,37 @@ def test_a_body_that_does_not_arrive(tmp_path: Path) -> None:
         answer = slow.makefile("rb").read()
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"connection: close" in answer
+
+
+@pytest.mark.parametrize("again", [7, "7"])
+def test_an_id_that_is_in_use_in_a_session(tmp_path: Path, again: int | str) -> None:
+    """Both requests would otherwise wait for one answer; other ids and other sessions are served meanwhile."""
+    finish, running = threading.Event(), threading.Event()
+
+    def slow(call: Any, value: Any) -> Any:
+        running.set()
+        assert finish.wait(30)
+        return connection_list.run(call, value)
+
+    def change(served: Served) -> None:
+        served.project._tools = {"connection_list": replace(connection_list, run=slow)}
+
+    with serving(tmp_path, Load(), change) as wire, ThreadPoolExecutor() as pool:
+        other = Wire(wire.port)
+        assert (wire.initialize().status, other.initialize().status) == (200, 200)
+        first = pool.submit(wire.call, "connection_list", {})
+        try:
+            assert running.wait(30)
+            second = wire.send(body={"jsonrpc": "2.0", "id": again, "method": "tools/list"})
+            assert (second.status, second.reason) == (409, "id")
+            assert wire.send(body={"jsonrpc": "2.0", "id": 8, "method": "tools/list"}).status == 200
+            assert other.ask("tools/list", {}).status == 200
+        finally:
+            finish.set()
+        assert first.result(30)[:2] == (200, None)
+        assert wire.ask("tools/list", {}).status == 200, "the id is free again"
+    (line,) = (each for each in audit_lines(Layout(tmp_path)) if "refused" in each)
+    assert (line["refused"], line["status"]) == ("id", 409)
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /mcp HTTP/1.1\r\nHost: loc"])

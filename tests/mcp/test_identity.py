@@ -22,6 +22,7 @@ import jwt
 import pytest
 
 from ktx_cli.core import UsageError
+from ktx_cli.jobs.serve.audit import audit_lines
 from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, required_token
 from ktx_cli.mcp import identity
 from ktx_cli.mcp.http import Load, Served, Sessions
@@ -30,6 +31,7 @@ from ktx_cli.mcp.server import AT_ONCE, AT_ONCE_OF_ONE
 from ktx_cli.mcp.tool import Call
 from ktx_cli.mcp.tools.query import sl_query
 from ktx_cli.project import Identity
+from ktx_cli.project.layout import Layout
 from tests.cli.mcp_agents import stdio
 from tests.mcp.conftest import CONFIG
 from tests.mcp.issuer import RESOURCE, Issuer, Key, issuing, settings
@@ -113,6 +115,9 @@ REFUSED: dict[str, Make] = {
     "empty subject": lambda it: it.token(sub=""),
     "subject too long": lambda it: it.token(sub="x" * 400),
     "client is a list": lambda it: it.token(azp=["desktop"]),
+    "client is empty": lambda it: it.token(client_id="", azp="desktop"),
+    "claims that name two clients": lambda it: it.token(client_id="limited", azp="desktop"),
+    "claims of another product that name two clients": lambda it: it.token(azp=None, cid="desktop", appid="limited"),
     "actor without a name": lambda it: it.token(act={"name": "desktop"}),
     "actor is text": lambda it: it.token(act="desktop"),
     "unsigned": unsigned,
@@ -402,6 +407,21 @@ def test_scopes(server: Wire, issuer: Issuer) -> None:
     assert reader.ask("tools/call", {"name": "context_status", "arguments": {}}).status == 200
     writer = opened(server, issuer.token())
     assert writer.call("memory_ingest", memory["arguments"])[1]["code"] == "no_backend"  # type: ignore[index]
+
+
+def test_a_body_that_does_not_arrive_from_a_caller_who_may_not_write(tmp_path: Path, issuer: Issuer) -> None:
+    token = issuer.token(scope="ktx:read")
+    head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\n{{"
+    config = CONFIG + settings(issuer)
+    with (
+        serving(tmp_path, Load(body_seconds=0.1), config=config) as wire,
+        socket.create_connection(("127.0.0.1", wire.port)) as slow,
+    ):
+        slow.sendall(head.encode())
+        slow.settimeout(30)
+        assert slow.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
+    (line,) = audit_lines(Layout(tmp_path))
+    assert (line["refused"], line["subject"]) == ("slow", "ada")
 
 
 def test_the_metadata_names_the_issuer(server: Wire, issuer: Issuer) -> None:
