@@ -182,7 +182,15 @@ class ProjectServer:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = None if params is None else params.cursor
-        return await self._read(context, lambda call: prompts.resource_page(_readable(call).project, cursor))
+
+        def run(call: Call) -> types.ListResourcesResult:
+            account = self.account(call.identity)
+            account.admit()
+            found = prompts.resource_page(_readable(call).project, cursor)
+            account.settle(size=len(found.model_dump_json(by_alias=True, exclude_none=True).encode()))
+            return found
+
+        return await self._read(context, run)
 
     async def _list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None

@@ -428,7 +428,7 @@ async def call_tool(
             account.admit(queries=int(is_query))
             answer, has_run = _answered(tools, name, arguments, call)
             if not call.stopped.is_set():  # otherwise, nobody receives it
-                rows = len((answer.data or {}).get("rows") or ()) if answer.error is None else int(has_run)
+                rows = _rows_in(answer.data or {}) if answer.error is None else int(has_run)
                 size = len(answer.text.encode("utf-8", "surrogatepass"))
                 account.settle(rows=rows if is_query else 0, size=size)
         except KtxError as error:
@@ -436,6 +436,11 @@ async def call_tool(
         return answer
 
     return await anyio.to_thread.run_sync(call.keeping_project(run), abandon_on_cancel=True, limiter=limit)
+
+
+def _rows_in(data: Mapping[str, Any]) -> int:
+    """Return how many rows of values an answer contains: the grand total is one, whether or not rows are included."""
+    return len(data.get("rows") or ()) + bool(data.get("totals"))
 
 
 def _answered(

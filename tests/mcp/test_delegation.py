@@ -487,6 +487,21 @@ def test_what_errors_and_invalid_calls_take_counts(tmp_path: Path, issuer: Issue
     assert sum(each["bytes"] for each in lines if each.get("agent") == "bytes" and each.get("tool")) == 500
 
 
+def test_values_outside_rows_and_lists_of_resources_count(tmp_path: Path, issuer: Issuer) -> None:
+    agents = "rows: {limits: {rows_per_hour: 3}}\nbytes: {limits: {megabytes_per_hour: 0.005}}\n"
+    total = {"measures": ["facts.rows_counted"], "totals": True, "include": ["receipt"]}
+    with serving(tmp_path, Load(), metered, config=CONFIG + settings(issuer, agents=agents)) as wire:
+        client = opened(wire, issuer.token(azp="rows"))
+        answers = [client.call("sl_query", total) for _ in range(4)]
+        assert [json.loads(text)["totals"] for _, error, text in answers if error is None] == [
+            {"rows_counted": 1500}
+        ] * 3
+        assert answers[3][1] is not None and answers[3][1]["code"] == "rate_limit"
+        client = opened(wire, issuer.token(azp="bytes"))
+        listed = [client.ask("resources/list", {}).message for _ in range(9)]
+        assert "result" in listed[0] and listed[-1]["error"]["data"]["code"] == "rate_limit"
+
+
 def test_a_log_that_rotated_gives_no_limits_back(tmp_path: Path, issuer: Issuer) -> None:
     config = CONFIG + settings(issuer, agents=AGENTS)
     with serving(tmp_path, Load(), metered, config=config) as wire:
