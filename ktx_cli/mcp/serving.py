@@ -14,9 +14,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -48,7 +49,9 @@ from ktx_cli.mcp.http import LARGEST_BODY, HttpServer, Served, TimedProtocol
 from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.tool import Options
 from ktx_cli.project import Layout, load_config, mask
-from ktx_cli.telemetry import begin_command, end_command, start
+from ktx_cli.telemetry import Measured, begin_command, end_command, observe, start
+
+log = logging.getLogger(__name__)
 
 GRACE_SECONDS: Final = 5
 """The seconds that requests in progress have to finish when the server stops."""
@@ -85,12 +88,29 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
         state = ServerState(instance, settings, port, token_required=token is not None or any(issuers))
         for each in served:
             stack.callback(remove_server_state, each.layout, instance)
-            write_server_state(each.layout, state)
+            write_server_state(each.layout, _state_of(each, state))
+        observe("ktx.snapshot.published", lambda: _snapshots(served))
         policy = AccessPolicy.of(
             settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token
         )
-        anyio.run(_run, HttpServer(served, policy, instance), bound, lambda: started(state), ending)
+        anyio.run(_run, HttpServer(served, policy, instance), bound, state, started, ending)
     return ending
+
+
+def _state_of(served: Served, state: ServerState) -> ServerState:
+    """Return the state of the server as it is stored for one of its projects."""
+    snapshot = None if served.follower is None else served.follower.snapshot
+    return replace(state, snapshot=None if snapshot is None else snapshot.to_json())
+
+
+def _snapshots(served: Sequence[Served]) -> Measured:
+    """Return when the snapshots that are served were published, as Unix time, each with its commit."""
+    snapshots = [each.follower.snapshot for each in served if each.follower is not None]
+    return [
+        (int(datetime.fromisoformat(each.published).timestamp()), {"ktx.snapshot.commit": each.commit})
+        for each in snapshots
+        if each is not None
+    ]
 
 
 @contextmanager
@@ -159,28 +179,35 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-async def _run(server: HttpServer, bound: socket.socket, started: Callable[[], None], ending: Ending) -> None:
+async def _run(server: HttpServer, bound: socket.socket, state: ServerState, started: Started, ending: Ending) -> None:
     runner = _Uvicorn(_config(server))
     async with anyio.create_task_group() as tasks:
         await tasks.start(_wait_for_signal, server, runner, ending)
         tasks.start_soon(_end_without_projects, server, runner)
         for each in server.served:
             if each.follower is not None:
-                tasks.start_soon(_follow, each.follower)
-        started()
+                tasks.start_soon(_follow, each, each.follower, state)
+        started(state)
         await runner.serve(sockets=[bound])
         tasks.cancel_scope.cancel()
 
 
-async def _follow(follower: SnapshotFollower) -> None:
+async def _follow(served: Served, follower: SnapshotFollower, state: ServerState) -> None:
     """Serve each newer snapshot that is published; one that cannot be opened is logged, and the last one stays."""
     logged: KtxError | None = None
+    stored = follower.snapshot
     while True:
         await anyio.sleep(CHECK_SECONDS)
         await anyio.to_thread.run_sync(follower.refresh, abandon_on_cancel=True)
         if follower.problem is not None and (logged is None or logged.message != follower.problem.message):
-            logging.getLogger(__name__).warning("the newest snapshot is not served: %s", follower.problem.message)
+            log.warning("the newest snapshot is not served: %s", follower.problem.message)
         logged = follower.problem
+        if follower.snapshot is not stored:
+            try:
+                await anyio.to_thread.run_sync(write_server_state, served.layout, _state_of(served, state))
+                stored = follower.snapshot
+            except KtxError as error:  # the next attempt is as soon as the next look for a snapshot
+                log.warning("`ktx mcp status` shows the previous snapshot: %s", error.message)
 
 
 async def _end_without_projects(server: HttpServer, runner: uvicorn.Server) -> None:
@@ -241,8 +268,8 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-_QUIET: Final = {"mcp": logging.ERROR, "uvicorn": logging.ERROR, "asyncio": logging.ERROR}
-"""Loggers whose warnings are about what clients do; rejected requests are in the audit log."""
+_LEVELS: Final = {"mcp": logging.ERROR, "uvicorn": logging.ERROR, "asyncio": logging.ERROR, "ktx_cli": logging.INFO}
+"""The level of each logger. Warnings of libraries are about what clients do; rejected requests are in the audit log."""
 
 
 class _Line(logging.Formatter):
@@ -259,8 +286,8 @@ def plain_log() -> Iterator[None]:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Line())
     root = logging.getLogger()
-    before = {name: logging.getLogger(name).level for name in _QUIET}
-    for name, level in _QUIET.items():
+    before = {name: logging.getLogger(name).level for name in _LEVELS}
+    for name, level in _LEVELS.items():
         logging.getLogger(name).setLevel(level)
     root.addHandler(handler)
     try:

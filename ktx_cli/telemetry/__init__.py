@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ktx_cli.telemetry.events import StepSpans
     from ktx_cli.telemetry.export import collector_warnings, start
     from ktx_cli.telemetry.operations import (
+        Measured,
         Operation,
         begin_command,
         end_command,

@@ -76,6 +76,9 @@ METRICS: Final[Mapping[str, Metric]] = {
         "histogram", "s", "Duration of work units.", ("ktx.work_unit.status", "error.type"), _LONGEST
     ),
     "ktx.work_units.waiting": Metric("gauge", "{work_unit}", "Work units that wait in the queue of the project.", ()),
+    "ktx.snapshot.published": Metric(
+        "gauge", "s", "When the snapshot that a replica serves was published, as Unix time.", ("ktx.snapshot.commit",)
+    ),
 }  # fmt: skip
 """The metrics of ktx by name."""
 
@@ -125,6 +128,7 @@ RULES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "gen_ai.token.type": _one_of("input", "output", "cache_read", "cache_write"),
     "gen_ai.usage.input_tokens": _number,
     "gen_ai.usage.output_tokens": _number,
+    "ktx.snapshot.commit": _matching(re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")),
     "ktx.steps": _number,
     "ktx.tool_failures": _number,
 }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli import __version__
 from ktx_cli.core import Command, ResultWarning, listing, monotonic
 from ktx_cli.telemetry.attributes import METRICS, AllowList
-from ktx_cli.telemetry.operations import Export, Kind, Value, export_to, is_exporting, is_requested
+from ktx_cli.telemetry.operations import Export, Kind, Measured, Value, export_to, is_exporting, is_requested
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -190,7 +190,7 @@ class OpenTelemetryExport:
         self._providers: list[Any] = []
         self._tracer: Any = None
         self._instruments: dict[str, Any] = {}
-        self._gauges: dict[str, Callable[[], int | None]] = {}
+        self._gauges: dict[str, Callable[[], Measured]] = {}
         names = {each.name: each for each in signals}
         resource = _resource()
         if "traces" in names:
@@ -252,12 +252,13 @@ class OpenTelemetryExport:
 
         def read(options: Any) -> Iterator[Any]:
             asked = self._gauges.get(name)
-            value = None
+            measured: Measured = None
             if asked is not None:
                 with contextlib.suppress(Exception):
-                    value = asked()
-            if value is not None:
-                yield Observation(value)
+                    measured = asked()
+            values = measured if isinstance(measured, list) else [] if measured is None else [(measured, {})]
+            for value, attributes in values:
+                yield Observation(value, self._allowed.attributes(attributes, METRICS[name].keys))
 
         return read
 
@@ -304,7 +305,7 @@ class OpenTelemetryExport:
         """See `Export`."""
         self._allowed.know(key, values)
 
-    def observe(self, metric: str, read: Callable[[], int | None]) -> None:
+    def observe(self, metric: str, read: Callable[[], Measured]) -> None:
         """See `Export`."""
         self._gauges[metric] = read
 

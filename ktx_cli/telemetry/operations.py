@@ -19,6 +19,9 @@ Result = TypeVar("Result")
 
 Value = str | int | float | bool
 
+Measured = int | list[tuple[int, Mapping[str, Value]]] | None
+"""What a gauge reads: a value, or several with their attributes; None if there is none."""
+
 Kind = Literal["internal", "client", "server"]
 
 CURRENT: Final = "current"
@@ -55,8 +58,8 @@ class Export(Protocol):
         """Accept these values of an attribute."""
         ...
 
-    def observe(self, metric: str, read: Callable[[], int | None]) -> None:
-        """Ask for the value of a gauge whenever metrics are sent; None: there is no value."""
+    def observe(self, metric: str, read: Callable[[], Measured]) -> None:
+        """Ask for the values of a gauge whenever metrics are sent."""
         ...
 
     def close(self) -> str | None:
@@ -197,8 +200,8 @@ def know(key: str, values: Iterable[str]) -> None:
         _export.know(key, values)
 
 
-def observe(metric: str, read: Callable[[], int | None]) -> None:
-    """Ask for the value of a gauge whenever metrics are sent."""
+def observe(metric: str, read: Callable[[], Measured]) -> None:
+    """Ask for the values of a gauge whenever metrics are sent."""
     if _export is not None:
         _export.observe(metric, read)
 

@@ -355,13 +355,17 @@ def test_the_command_names_the_broken_line(tmp_path: Path) -> None:
     good = ktx("mcp", "logs", "--audit", "--verify", "--json", folder=tmp_path)
     assert good.returncode == 0 and json.loads(good.stdout)["data"]["lines"] == 4
     last = json.loads(good.stdout)["data"]["hash"]
-    assert f"--verify --since {last}" in ktx("mcp", "logs", "--audit", "--verify", folder=tmp_path).stderr
+    shown = ktx("mcp", "logs", "--audit", "--verify", folder=tmp_path)
+    assert f"--verify --since {last}" in shown.stderr
+    assert "No line of the audit log was changed or removed: 4 lines (1 to 4)" in " ".join(shown.stderr.split())
+    assert f"the chain ends with {last}." in " ".join(shown.stderr.split()) and "No line" not in shown.stdout
+    assert ktx("mcp", "logs", "--audit", "--verify", "--quiet", folder=tmp_path).stderr == ""
     for since, code in ((last, 0), ("0" * 63 + "1", 1)):
         done = ktx("mcp", "logs", "--audit", "--verify", "--since", since, folder=tmp_path)
         assert done.returncode == code, done.stderr
     layout.mcp_audit.write_bytes(layout.mcp_audit.read_bytes().replace(b'"number": 2', b'"number": 7'))
     bad = ktx("mcp", "logs", "--audit", "--verify", folder=tmp_path)
-    assert bad.returncode == 1 and "mcp-audit.jsonl:3" in bad.stderr, bad.stderr
+    assert bad.returncode == 1 and "mcp-audit.jsonl:3" in bad.stderr and "No line" not in bad.stderr, bad.stderr
     for words in (["--verify"], ["--audit", "--since", NOTHING], ["--audit", "--verify", "--since", "12"]):
         assert ktx("mcp", "logs", *words, folder=tmp_path).returncode == 2, words
 

@@ -55,6 +55,15 @@ def test_spans_and_metrics_arrive(collector: Collector) -> None:
     assert SECRET.encode() not in collector.received()
 
 
+def test_a_gauge_has_a_value_for_each_snapshot(collector: Collector) -> None:
+    commits = ["0123456789abcdef" * 2 + "01234567", SECRET]
+    observe("ktx.snapshot.published", lambda: [(7, {"ktx.snapshot.commit": each, "k": SECRET}) for each in commits])
+    assert end_command(0) is None
+    found = collector.metrics()["ktx.snapshot.published"]
+    assert sorted(found, key=str) == [({"ktx.snapshot.commit": commits[0]}, 7), ({}, 7)]
+    assert SECRET.encode() not in collector.received()
+
+
 def test_a_gauge_that_fails_has_no_value(collector: Collector) -> None:
     def broken() -> int:
         raise ValueError(SECRET)

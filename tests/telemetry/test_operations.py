@@ -14,6 +14,7 @@ import pytest
 
 from ktx_cli.core import KtxError, RunFinished, RunStarted, StepFinished, StepStarted, UsageError
 from ktx_cli.telemetry import (
+    Measured,
     StepSpans,
     begin_command,
     end_command,
@@ -54,7 +55,7 @@ class Kept:
 
     def know(self, key: str, values: Iterable[str]) -> None: ...
 
-    def observe(self, metric: str, read: Callable[[], int | None]) -> None: ...
+    def observe(self, metric: str, read: Callable[[], Measured]) -> None: ...
 
     def close(self) -> str | None:
         self.closed += 1

@@ -17,7 +17,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import CancelledError, Command, ResultWarning, UsageError
+from ktx_cli.core import CancelledError, Command, ResultWarning, UsageError, plural
 from ktx_cli.jobs.clients.targets import Profile
 
 if TYPE_CHECKING:
@@ -309,6 +309,10 @@ def status(session: Session) -> Result:
 def _shown(data: dict[str, Any]) -> Block:
     names = ("outcome", "status", "problem", "url", "pid", "since", "version", "sessions", "profile", "agent")
     rows = [(name, str(data[name])) for name in names if data.get(name) is not None]
+    snapshot = data.get("snapshot")
+    if snapshot is not None:
+        when = f"published at {snapshot['published']} from {snapshot['host']}"
+        rows += [("commit", snapshot["commit"]), ("snapshot", when)]
     rows += [("project", f"{each['url']}  {each['folder']}") for each in data.get("projects", ())[:50]]
     flags = [name.replace("_", " ") for name in ("read_only", "privacy", "token_required") if data.get(name)]
     rows += [("with", ", ".join(flags))] if flags else []
@@ -388,8 +392,12 @@ def _verified(layout: Layout, since: str | None) -> Result:
     rows = [("lines", f"{found.lines:,}")]
     rows += [("older lines without a hash", f"{found.unchained:,}")] if found.unchained else []
     rows += [("first", str(found.first)), ("last", str(found.last)), ("hash of the last", found.hash)]
-    steps = [Command(*_VERIFY.words, "--since", found.hash)] if found.lines and found.broken is None else []
-    return Result(found.to_json(), [Fields(tuple(rows))], found.error(), next_steps=steps)
+    if found.broken is not None:
+        return Result(found.to_json(), [Fields(tuple(rows))], found.error())
+    steps = [Command(*_VERIFY.words, "--since", found.hash)] if found.lines else []
+    span = f"{plural(found.lines, 'line')} ({found.first} to {found.last})" if found.lines else "no lines yet"
+    note = f"No line of the audit log was changed or removed: {span}, and the chain ends with {found.hash}."
+    return Result(found.to_json(), [Fields(tuple(rows))], next_steps=steps, notes=[note])
 
 
 def _follow(layout: Layout, path: Path, last: int, *, is_shared: bool) -> None:

@@ -62,6 +62,7 @@ class ServerStatus:
             "privacy": settings.privacy,
             "user_attributes": dict(settings.user_attributes),
             "agent": settings.agent,
+            "snapshot": state.snapshot,
             "token_required": state.token_required,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import threading
 from collections.abc import Mapping
@@ -21,10 +22,12 @@ from ktx_cli.core import (
     Record,
     ignore_events,
     isoformat,
+    listing,
     now,
 )
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.project import (
+    KtxConfig,
     Layout,
     ProjectCopy,
     Repository,
@@ -46,6 +49,8 @@ from ktx_cli.project import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+log = logging.getLogger(__name__)
 
 NAME: Final = "served"
 CHECK_SECONDS: Final = 5.0
@@ -104,10 +109,10 @@ def publish(layout: Layout, *, force: bool = False, emit: Emit = ignore_events) 
     state or for a `ktx.yaml` that cannot be used, `NotReadyError` without a commit, `GitError`, `StorageError`.
     """
     with report_outages(lambda message: emit(Notice(message))):
-        return _publish(layout, force=force)
+        return _publish(layout, force=force, emit=emit)
 
 
-def _publish(layout: Layout, *, force: bool) -> Publication:
+def _publish(layout: Layout, *, force: bool, emit: Emit) -> Publication:
     from ktx_cli.engine import ProjectBase, own_files
     from ktx_cli.jobs.semantic.statuses import keep_statuses
 
@@ -118,6 +123,8 @@ def _publish(layout: Layout, *, force: bool) -> Publication:
         raise NotReadyError("there is no commit to publish", hint=Command("ingest"))
     found = own_files(ProjectBase(layout, repository, commit))
     config = load_config(layout.config, data=found.get("ktx.yaml")).config
+    if config.mounts:
+        emit(Notice(f"mounted projects are not part of the snapshot: {listing(config.mounts)}"))
     keep_statuses(layout, config)
     with open_local(layout) as local:
         statuses = {table: [list(row) for row in local.execute(f"SELECT * FROM {table}")] for table in _STATUSES}
@@ -175,6 +182,17 @@ def require_shared(layout: Layout) -> None:
         raise ConfigError(message, hint="set storage.state: postgres and storage.postgres")
 
 
+def _require_no_mounts(config: KtxConfig) -> None:
+    """Raise `ConfigError` for a project with mounts: their files are in no snapshot of it."""
+    if config.mounts:
+        message = f"a replica serves one project, but ktx.yaml mounts others: {listing(config.mounts)}"
+        hint = (
+            "remove `mounts` from the ktx.yaml of the replica and run replicas of each mounted project, or serve the "
+            "root without --replica"
+        )
+        raise ConfigError(message, hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
 class _OpenSnapshot:
     """A snapshot that is served. `key`: identifies it and the settings; `copy`: its files, kept until `close`."""
@@ -198,6 +216,8 @@ class SnapshotFollower:
     layout: Layout
     environ: Mapping[str, str]
     on_change: Callable[[ServedProject], None] = lambda project: None
+    snapshot: Snapshot | None = None
+    """What is served."""
     problem: KtxError | None = None
     """Why the newest snapshot is not the one that is served."""
     _served: _OpenSnapshot | None = None
@@ -219,19 +239,29 @@ class SnapshotFollower:
         with self._lock:
             try:
                 newest = published_snapshot(self.layout)
-                key = None if newest is None else newest.key(read_bytes(self.layout.config) or b"")
-                if newest is not None and key is not None and (self._served is None or key != self._served.key):
-                    load_config(self.layout.config)
-                    opened = self._open(newest, key)
-                    if self._served is not None:
-                        self._retired.append(self._served)
-                    self._served = opened
-                    self.on_change(opened.project)
-                    remove_old_copies(opened.copy.layout.root.parent)
+                if newest is not None:
+                    self._serve(newest)
                 self.problem = None
             except KtxError as error:
                 self.problem = error
             self._retire()
+
+    def _serve(self, newest: Snapshot) -> None:
+        """Serve a snapshot with the current settings. The files of another commit may be the same."""
+        settings = read_bytes(self.layout.config)
+        key = newest.key(settings or b"")
+        if self._served is None or key != self._served.key:
+            _require_no_mounts(load_config(self.layout.config, data=settings).config)
+            opened = self._open(newest, key, settings or b"")
+            if self._served is not None:
+                self._retired.append(self._served)
+            self._served = opened
+            self.on_change(opened.project)
+            remove_old_copies(opened.copy.layout.root.parent)
+        if newest != self.snapshot:
+            facts = newest.commit, newest.published, newest.host, self.layout.root
+            log.info("serving commit %s, published at %s from %s, for %s", *facts)
+            self.snapshot = newest
 
     def close(self) -> None:
         """Close all snapshots."""
@@ -249,8 +279,8 @@ class SnapshotFollower:
             each.close()
             remove_old_copies(each.copy.layout.root.parent)
 
-    def _open(self, snapshot: Snapshot, key: str) -> _OpenSnapshot:
-        copy = self._copy(snapshot, key)
+    def _open(self, snapshot: Snapshot, key: str, settings: bytes) -> _OpenSnapshot:
+        copy = self._copy(snapshot, key, settings)
         try:
             project = ServedProject(copy.layout, self.environ, is_own_process=True)
             project.config()
@@ -259,7 +289,7 @@ class SnapshotFollower:
             raise
         return _OpenSnapshot(key, project, copy)
 
-    def _copy(self, snapshot: Snapshot, key: str) -> ProjectCopy:
+    def _copy(self, snapshot: Snapshot, key: str, settings: bytes) -> ProjectCopy:
         prepare_private_folder(self.layout)
         layout = Layout(self.layout.snapshots / key)
         copy = open_copy(layout)
@@ -268,7 +298,12 @@ class SnapshotFollower:
                 files = SharedFiles(database, self.layout.shared_files, again=Command("mcp", "publish"))
                 files.drop_unused_copies()
                 names, statuses = files.tree(snapshot.tree), json.loads(files.get(snapshot.statuses))
-                copy = copy_project(self.layout, layout, names, files, lambda draft: self._finish(draft, statuses))
+
+                def finish(draft: Layout) -> None:
+                    draft.config.write_bytes(settings)  # those of its key, even if the file has changed meanwhile
+                    self._finish(draft, statuses)
+
+                copy = copy_project(self.layout, layout, names, files, finish)
         return copy
 
     def _finish(self, draft: Layout, statuses: Mapping[str, list[list[Any]]]) -> None:

@@ -191,6 +191,8 @@ class ServerState(Record):
     hostname: str = field(default_factory=socket.gethostname)
     since: str = field(default_factory=lambda: isoformat(now()))
     version: str = __version__
+    snapshot: Mapping[str, Any] | None = None
+    """The snapshot that a replica serves of the project in whose folder this is stored."""
 
     @property
     def base(self) -> str:
@@ -224,6 +226,7 @@ def read_server_state(layout: Layout) -> ServerState | None:
     try:
         document = json.loads(data)
         document["settings"] = ServerSettings.from_json(document["settings"])
+        document.setdefault("snapshot", None)  # older versions do not store it
         return ServerState(**{each.name: document[each.name] for each in fields(ServerState)})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

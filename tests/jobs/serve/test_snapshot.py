@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.core import GitError, KtxError
+from ktx_cli.core import ConfigError, GitError, KtxError, Notice
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.snapshot import Publication, SnapshotFollower, publish, published_snapshot
 from ktx_cli.project import Layout, SharedFiles
@@ -229,3 +229,64 @@ def test_a_snapshot_stays_open_until_the_last_call_that_uses_it_ends(
             assert not late
         assert len(list(copies.iterdir())) == KEPT_COPIES and not project.layout.root.exists()
         assert follower.open().layout.root.is_dir()
+
+
+def test_a_commit_with_the_same_files_is_served_as_what_it_is(clone: Clone, caplog: pytest.LogCaptureFixture) -> None:
+    first = clone.publish().snapshot
+    with closing(SnapshotFollower(clone.layout, dict(os.environ))) as follower, caplog.at_level("INFO"):
+        project = follower.open()
+        assert follower.snapshot == first
+        clone.git("commit", "-q", "--allow-empty", "-m", "nothing")
+        second = clone.publish().snapshot
+        for _ in range(2):
+            follower.refresh()
+        assert follower.snapshot == second != first and follower.open() is project
+    lines = [each.getMessage() for each in caplog.records if "serving commit" in each.getMessage()]
+    assert [each.split()[2].rstrip(",") for each in lines] == [first.commit, second.commit]
+
+
+def test_settings_that_change_while_a_copy_is_made_are_not_those_of_the_copy(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, a server would have the settings in between whenever the first ones are in the file again."""
+    clone.publish()
+    settings = clone.layout.config.read_text()
+    tree = SharedFiles.tree
+
+    def change(files: SharedFiles, name: str) -> Mapping[str, str]:
+        monkeypatch.setattr(SharedFiles, "tree", tree)
+        clone.layout.config.write_text(settings + "mcp: {user_attributes: {region: EU}}\n")
+        return tree(files, name)
+
+    monkeypatch.setattr(SharedFiles, "tree", change)
+    with closing(SnapshotFollower(clone.layout, dict(os.environ))) as follower:
+        assert not follower.open().config().mcp.user_attributes
+        assert follower.open().config().mcp.user_attributes == {"region": "EU"}
+        clone.layout.config.write_text(settings)
+        assert not follower.open().config().mcp.user_attributes
+
+
+def test_a_replica_of_a_root_with_mounts_is_refused(clone: Clone) -> None:
+    settings = clone.layout.config.read_text()
+    clone.publish()
+    with closing(SnapshotFollower(clone.layout, dict(os.environ))) as follower:
+        project = follower.open()
+        for mount in ("domains/sales", "../sales"):
+            (clone.root / mount).mkdir(parents=True)
+            (clone.root / mount / "ktx.yaml").write_text("connections: {}\n")
+            clone.layout.config.write_text(settings + f"mounts: {{sales: {mount}}}\n")
+            with pytest.raises(ConfigError, match="mounts others: sales") as error:
+                follower.open()
+            assert "--replica" in str(error.value.hint)
+        clone.layout.config.write_text(settings)
+        assert follower.open() is project, "the one that was served all the time"
+
+
+def test_what_mounts_are_not_part_of_is_said(clone: Clone) -> None:
+    clone.layout.config.write_text(clone.layout.config.read_text() + "mounts: {sales: domains/sales}\n")
+    clone.commit(1)
+    said: list[object] = []
+    publish(clone.layout, emit=said.append)
+    assert [each.message for each in said if isinstance(each, Notice)] == [
+        "mounted projects are not part of the snapshot: sales"
+    ]
