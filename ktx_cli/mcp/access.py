@@ -22,6 +22,7 @@ from ktx_cli.jobs.serve.caller import CallerIdentity
 from ktx_cli.jobs.serve.state import EVERYWHERE, LOOPBACK_NAMES
 from ktx_cli.mcp.identity import InvalidTokenError, KeysUnavailableError, TokenVerifier, agent_of, attributes_of
 from ktx_cli.mcp.server import KnownUser
+from ktx_cli.mcp.tool import LOGGED
 from ktx_cli.project import Identity, KtxConfig, Layout, is_loopback, load_config, stamp_of
 
 HEALTH_PATH: Final = "/health"
@@ -94,7 +95,10 @@ class AccessPolicy:
             return Refusal(400, "framing", "the request has two lengths", "send Content-Length or Transfer-Encoding")
         if not self._host_allowed(_values(headers, b"host")):
             return Refusal(
-                403, "host", "the server does not accept this host name", "start the server with --allowed-host NAME"
+                403,
+                "host",
+                "the server does not accept this host name",
+                "whoever runs the server adds it with --allowed-host NAME",
             )
         origins = _values(headers, b"origin")
         if not all(map(self._origin_allowed, origins)):
@@ -102,7 +106,7 @@ class AccessPolicy:
                 403,
                 "origin",
                 "the server does not accept requests from this origin",
-                "start the server with --allowed-origin ORIGIN",
+                "whoever runs the server adds it with --allowed-origin ORIGIN",
             )
         return None
 
@@ -191,9 +195,10 @@ class Gate:
         """Return who sends a request, None for anyone with the server's token, or why the request is rejected."""
         try:
             config = await self._read()
-        except KtxError:
+        except KtxError as error:
             if self.identity is None:  # each call reports the invalid settings
                 return policy.token_missing(headers)
+            LOGGED.warning(log, f"nobody is let in, because the settings cannot be read: {error.message}")
             return _unavailable("config", "the settings of the project cannot be read")
         found = config.serving.identity
         if found is None:
@@ -216,7 +221,7 @@ class Gate:
             token = await self._verifier.checked(shown)
             caller = _caller(identity, config, token)
         except KeysUnavailableError as error:
-            log.warning("access tokens cannot be checked: %s", error)
+            LOGGED.warning(log, f"access tokens cannot be checked: {error}")
             return _unavailable("keys", "the keys of the issuer cannot be fetched")
         except InvalidTokenError as error:
             return self._challenge(401, error.reason, "the access token is not accepted", "invalid_token")

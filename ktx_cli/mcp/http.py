@@ -37,6 +37,7 @@ from ktx_cli.jobs.serve.snapshot import SnapshotFollower, published_snapshot
 from ktx_cli.mcp.access import HEALTH_PATH, METADATA_PATH, AccessPolicy, Gate, Refusal, is_preflight
 from ktx_cli.mcp.audit import AuditLog
 from ktx_cli.mcp.server import CLIENT_GONE, KnownUser, ProjectServer
+from ktx_cli.mcp.tool import LOGGED
 from ktx_cli.project import Layout, load_config
 
 log = logging.getLogger(__name__)
@@ -564,7 +565,7 @@ class HttpServer:
             problems = await asyncio.to_thread(lambda: [each.unready() for each in self.served])
             problem = next((each for each in problems if each is not None), None)
             if problem is not None:
-                log.warning("not ready: %s", problem.message)
+                LOGGED.warning(log, f"not ready: {problem.message}")
             self._checked = (time.monotonic() + READY_SECONDS, problem is None)
         except Exception:
             log.exception("the check for readiness failed")

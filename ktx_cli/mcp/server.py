@@ -27,7 +27,7 @@ from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.serve.caller import Account, CallerIdentity, Meter, with_agent
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import prompts
-from ktx_cli.mcp.tool import Call, Options, ServerTool, ToolAnswer, call_tool, error_data
+from ktx_cli.mcp.tool import Call, Options, ServerTool, ToolAnswer, call_tool, error_data, for_caller
 from ktx_cli.telemetry import is_exporting, know, operation
 
 AT_ONCE: Final = 8
@@ -131,7 +131,7 @@ class ProjectServer:
                 call = await self._call(context, project)
                 return _result(await self._answer(context, params, call, _open_to(call.identity, tools)))
         except KtxError as error:
-            return _result(ToolAnswer(error=error))
+            return _result(ToolAnswer(error=self._shown(error)))
 
     async def _answer(
         self, context: Context, params: types.CallToolRequestParams, call: Call, tools: Mapping[str, ServerTool]
@@ -171,7 +171,7 @@ class ProjectServer:
             if user is None and self.options.agent is not None:
                 caller = with_agent(caller, served.config(), self.options.agent)
             project = served.within(caller.connections)
-            return Call(project, self.options, _progress(context), asked_by=caller)
+            return Call(project, self.options, _progress(context), asked_by=caller, is_remote=self.is_remote)
 
         reads_files = self.options.agent is not None if user is None else user.known_as.connections is not None
         if not reads_files:
@@ -230,11 +230,14 @@ class ProjectServer:
                 async with self._slots_of(context):
                     return await anyio.to_thread.run_sync(kept, abandon_on_cancel=True, limiter=self._slots())
         except KtxError as error:
-            data = error_data(error)
+            data = error_data(self._shown(error))
             raise MCPError(_PROTOCOL.get(error.code, types.INVALID_PARAMS), data["message"], data) from None
         except Exception as problem:  # its message may contain anything; the log has it
             log.exception("could not read a resource or prompt")
             raise MCPError(types.INTERNAL_ERROR, f"failed unexpectedly: {type(problem).__name__}") from None
+
+    def _shown(self, error: KtxError) -> KtxError:
+        return for_caller(error, self.project) if self.is_remote else error
 
     def _slots(self) -> anyio.CapacityLimiter:
         if self._limit is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import re
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar, get_args, get_type_hints
@@ -14,7 +16,18 @@ import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.core import CancelledError, KtxError, ResultWarning, UsageError, did_you_mean, listing
+from ktx_cli.core import (
+    CancelledError,
+    Command,
+    Hint,
+    KtxError,
+    ResultWarning,
+    SettingPath,
+    UsageError,
+    did_you_mean,
+    listing,
+    monotonic,
+)
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.serve.ask import Stop, Watch
 from ktx_cli.jobs.serve.caller import Account, CallerIdentity
@@ -24,6 +37,8 @@ from ktx_cli.project import connection_of
 if TYPE_CHECKING:
     from ktx_cli.project import Mount, Mounts
     from ktx_cli.semantic import Caller
+
+log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="`next_offset` of the previous page.")]
@@ -78,7 +93,8 @@ class Call:
     """One tool call in progress. `report` is called with the progress from 0 to 1 and a message.
 
     `asked_by`: the caller; None for the one that the options of the server describe. `mounts`: the mounted projects,
-    for a tool that covers all of them. `mount`: the mount that this project is, if any.
+    for a tool that covers all of them. `mount`: the mount that this project is, if any. `is_remote`: the caller has no
+    access to the machine of the server.
     """
 
     project: ServedProject
@@ -88,6 +104,7 @@ class Call:
     mounts: Mounts | None = None
     mount: Mount | None = None
     asked_by: CallerIdentity | None = None
+    is_remote: bool = False
 
     def within(self, mount: Mount | None) -> Call:
         """Return this call for one of its projects, or for the root alone if None."""
@@ -144,6 +161,18 @@ class Call:
 
         return running
 
+    def shown_error(self, error: KtxError) -> KtxError:
+        """Return an error as the caller may see it; see `for_caller`."""
+        return for_caller(error, self.project) if self.is_remote else error
+
+    def shown_hint(self, hint: str | None) -> str | None:
+        """Return a hint that the caller can follow."""
+        return hint_for_caller(hint) if self.is_remote else hint
+
+    def shown_text(self, text: str) -> str:
+        """Return a text about the server as the caller may see it: without the paths of its files."""
+        return _PATH.sub(_last_name, text) if self.is_remote else text
+
     @property
     def watch(self) -> Watch:
         """Watches this call: reports progress and stops the work when the client has cancelled the call."""
@@ -182,7 +211,8 @@ class ServerTool:
             return self.run(call, value)
         call.user(getattr(value, "user", None))  # whom the root refuses to name, no mount names
         output = self._reaching(replace(call, mounts=mounts), mounts, value)
-        output.warnings += warning_texts(mounts.warnings())
+        broken = [replace(each, message=call.shown_text(each.message)) for each in mounts.warnings()]
+        output.warnings += warning_texts(call, broken)
         return output
 
     def _reaching(self, call: Call, mounts: Mounts, value: Any) -> Output:
@@ -231,9 +261,11 @@ def tool(title: str, **traits: Any) -> Callable[[Callable[[Call, Any], Output]],
     return made
 
 
-def warning_texts(warnings: Iterable[ResultWarning]) -> list[str]:
+def warning_texts(call: Call, warnings: Iterable[ResultWarning]) -> list[str]:
     """Return the text of warnings for an answer, without duplicates."""
-    return list(dict.fromkeys(visible(each.message + (f" ({each.hint})" if each.hint else "")) for each in warnings))
+    hints = ((each.message, call.shown_hint(each.hint)) for each in warnings)
+    texts = [visible(message + (f" ({hint})" if hint else "")) for message, hint in hints]
+    return list(dict.fromkeys(_without_folders(each, call.project) if call.is_remote else each for each in texts))
 
 
 def reveal_hidden(value: Any) -> Any:
@@ -379,7 +411,88 @@ def _too_long(length: int) -> KtxError:
     return KtxError(message, hint="request less at once: fewer columns, names or values", code="context")
 
 
-log = logging.getLogger(__name__)
+ASK: Final = "ask whoever runs this server"
+_LATER: Final = dict.fromkeys(("busy", "overloaded"), "try again in a few minutes")
+
+_OF_THE_SERVER: Final = frozenset((
+    "auth", "billing", "busy", "config", "connection", "git", "git_missing", "isolation", "model",
+    "no_backend", "no_project", "not_ready", "not_supported", "overloaded", "secret", "storage",
+))  # fmt: skip
+"""The codes of errors that no caller can fix: about the files, settings, secrets and connections of the server."""
+
+_PATH: Final = re.compile(r"(?<![\w.:/~<-])(?:/[\w.@+~-]+){2,}/?")
+_COMMAND: Final = re.compile(r"(?:^ ?|[`:(] ?|\brun )ktx [a-z]")
+
+
+def for_caller(error: KtxError, project: ServedProject) -> KtxError:
+    """Return an error as somebody without access to the server may see it, and log it as it was if that is less.
+
+    Such callers get neither the commands and settings of whoever runs the server, nor paths of its machine.
+    """
+    is_of_server = error.code in _OF_THE_SERVER
+    message = _PATH.sub(_last_name, error.message) if is_of_server else _without_folders(error.message, project)
+    first, *more = message.split(". ")
+    message = ". ".join([first, *(each for each in more if _COMMAND.search(each) is None)])
+    hint = hint_for_caller(error.hint)
+    if error.code == "connection" and hint is not None:  # a statement may also be too much for it
+        hint = f"{hint.removesuffix(ASK).rstrip(' ;')}; {ASK}".lstrip(" ;")
+    elif is_of_server:
+        hint = _LATER.get(error.code, ASK)
+    shown = KtxError(message, hint=hint, details={} if is_of_server else error.details, code=error.code)
+    if (shown.message, shown.hint) != (error.message, error.hint):
+        LOGGED.warning(log, f"{error.code}: {error.message}" + (f" (hint: {error.hint})" if error.hint else ""))
+    return shown
+
+
+def hint_for_caller(hint: str | None) -> str | None:
+    """Return a hint without what only whoever runs the server can do: its clauses with a command or a setting."""
+    if hint is None:
+        return None
+    clauses: list[list[str]] = [[]]
+    for part in Hint.of(hint).parts:  # type: ignore[union-attr]
+        first, *more = [part] if isinstance(part, Command | SettingPath) else part.split(";")
+        clauses[-1].append(first)
+        clauses += [[each] for each in more]
+    kept = ["".join(each).strip(" :,") for each in clauses if not any(map(_is_for_operator, each))]
+    return hint if len(kept) == len(clauses) else "; ".join([*filter(None, kept), ASK])
+
+
+def _is_for_operator(part: str) -> bool:
+    return isinstance(part, Command | SettingPath) or _COMMAND.search(part) is not None
+
+
+def _last_name(path: re.Match[str]) -> str:
+    return path[0].rstrip("/").rpartition("/")[2]
+
+
+def _without_folders(text: str, project: ServedProject) -> str:
+    """Return a text with paths below the folders of a project as they are within it."""
+    for folder in sorted(map(str, project.folders()), key=len, reverse=True):
+        text = re.sub(rf"(?<![\w.:/~-]){re.escape(folder)}(?![\w.-])/?", "", text)
+    return text
+
+
+@dataclass(slots=True)
+class LimitedLog:
+    """Logs what requests cause: each line at most once in `seconds`, and few lines, so that no caller fills the log."""
+
+    seconds: float = 60.0
+    most: int = 20
+    _at: dict[str, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def warning(self, log: logging.Logger, text: str) -> None:
+        """Log a warning, unless it was logged a moment ago."""
+        moment = monotonic()
+        with self._lock:
+            self._at = {each: at for each, at in self._at.items() if moment - at < self.seconds}
+            if text in self._at or len(self._at) >= self.most:
+                return
+            self._at[text] = moment
+        log.warning("%s", text)
+
+
+LOGGED: Final = LimitedLog()
 
 _LONGEST_TEXT: Final = 3_000
 _LONGEST_DETAILS: Final = 10_000
@@ -432,7 +545,7 @@ async def call_tool(
                 size = len(answer.text.encode("utf-8", "surrogatepass"))
                 account.settle(rows=rows if is_query else 0, size=size)
         except KtxError as error:
-            return ToolAnswer(error=error)
+            return ToolAnswer(error=call.shown_error(error))
         return answer
 
     return await anyio.to_thread.run_sync(call.keeping_project(run), abandon_on_cancel=True, limiter=limit)
@@ -467,7 +580,7 @@ def _answered(
                 "the access token does not state it: whoever runs this server maps a claim to it in "
                 f"serving.identity.attributes.{missing}"
             )
-        return ToolAnswer(error=error), has_run
+        return ToolAnswer(error=call.shown_error(error)), has_run
     except Exception as problem:  # a bug must not end the session of the agent
         log.exception("the tool %s failed", name)
         internal = KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal")

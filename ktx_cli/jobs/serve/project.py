@@ -26,6 +26,7 @@ from ktx_cli.project import (
     connection_of,
     load_config,
     names_in,
+    origin_of,
     stamp_of,
     stamps_below,
     state_version,
@@ -303,6 +304,11 @@ class ServedProject:
                 self._mounted[folder] = ServedProject(layout, self.environ, self.is_own_process)
             return self._mounted[folder]
 
+    def folders(self) -> frozenset[Path]:
+        """Return the folders of the project, of the one that it is a copy of, and of mounts that were used."""
+        own = self.layout.root
+        return frozenset((own, origin_of(own), *(each.layout.root for each in self._mounted.values())))
+
     def others(self) -> frozenset[str]:
         """Return the connections of the project that do not exist for the caller."""
         return frozenset()
@@ -365,6 +371,10 @@ class PartOfProject(ServedProject):
             if self._part is None or self._part[0] is not whole:
                 self._part = (whole, whole.within(self.layout.connections or (), self.of_mounts.keys()))
             return self._part[1]
+
+    def folders(self) -> frozenset[Path]:
+        """Return the folders of the whole project."""
+        return self.whole.folders()
 
     def others(self) -> frozenset[str]:
         """Return the connections of the project that are not in this part."""

@@ -124,7 +124,7 @@ def sl_list(call: Call, value: ListSources) -> SourceList:
         found += [{**row, "connection": each.named(row["connection"])} for row in rows]
         warnings += problems if each.mount is None else map(each.mount.warning, problems)
     page = page_of("sources", found, value.offset, value.limit)
-    return SourceList(**page, total=len(found), warnings=warning_texts(warnings))
+    return SourceList(**page, total=len(found), warnings=warning_texts(call, warnings))
 
 
 @tool("Read a source", reach="all")
@@ -190,7 +190,7 @@ def sl_validate(call: Call, value: Validate) -> Validation:
         sources=len(found.sources),
         checks=dict(Counter(each.status for _, each in found.checks)),
         unread={call.named(connection): _cut(why) for connection, why in checked.unread.items()},
-        warnings=warning_texts(found.warnings()),
+        warnings=warning_texts(call, found.warnings()),
     )
 
 

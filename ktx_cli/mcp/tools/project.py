@@ -90,7 +90,7 @@ class ProjectStatus(Paged):
 
     part = "connections"
 
-    project_dir: str
+    project_dir: str | None = Field(description="Null over HTTP.")
     ready: bool
     next: str | None = Field(None, description="The command the user should run next, or null.")
     checks: list[CheckFacts]
@@ -123,9 +123,11 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
                 CheckContext(each.project.layout, each.mount.loaded, call.project.environ)
             )
             connections += [{**one.to_json(), "id": each.named(one.id)} for one in statuses]
+    if call.is_remote:
+        facts |= {"project_dir": None, "next": None}
     return ProjectStatus(
         **{key: facts[key] for key in ("project_dir", "ready", "next")},
-        checks=[CheckFacts(**{key: _bounded(each.get(key)) for key in CheckFacts.model_fields}) for each in checks],
+        checks=[_check(call, each) for each in checks],
         connections=[
             ConnectionStatus(
                 dialect=dialect_of(each["driver"]) if each["kind"] == "database" else None,
@@ -137,8 +139,14 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
         read_only=call.options.read_only,
         privacy=call.options.privacy,
         capture=None if capture is None else _memory_run(call, capture),
-        warnings=warning_texts(warnings),
+        warnings=warning_texts(call, warnings),
     )
+
+
+def _check(call: Call, check: Mapping[str, Any]) -> CheckFacts:
+    """Return a check; over HTTP, without what only whoever runs the server can do."""
+    facts = {**check, "message": call.shown_text(check["message"]), "hint": call.shown_hint(check.get("hint"))}
+    return CheckFacts(**{key: _bounded(facts.get(key)) for key in CheckFacts.model_fields})
 
 
 def _bounded(text: Any) -> Any:
@@ -224,11 +232,15 @@ def _ingest_run(call: Call, state: IngestState) -> IngestRun:
     if layout.connections is not None:  # steps and errors may be about any connection
         error = None if state.error is None else {"code": state.error.get("code"), "message": "the run has an error"}
         state = replace(state, steps=(), units={}, error=error)
-    return IngestRun(**plain(state) | {"sources": sources, "error": _error(state.error)}, over=state.is_over)
+    return IngestRun(**plain(state) | {"sources": sources, "error": _error(call, state.error)}, over=state.is_over)
 
 
-def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if error is None else {key: error.get(key) for key in ("code", "message", "hint")}
+def _error(call: Call, error: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the error of a run; over HTTP, without what only whoever runs the server can do."""
+    if error is None:
+        return None
+    shown = {"message": call.shown_text(str(error.get("message"))), "hint": call.shown_hint(error.get("hint"))}
+    return {"code": error.get("code"), **shown}
 
 
 LONGEST_MEMORY: Final = 48_000
@@ -354,7 +366,7 @@ def _memory_run(call: Call, record: MemoryRecord) -> MemoryRun:
         wrote=list(record.artifacts[:_MOST_NAMED]),
         files=list(record.files[:_MOST_NAMED]),
         conflicts=[_contradiction(each) for each in record.conflicts[:_MOST]],
-        error=_error(record.error),
+        error=_error(call, record.error),
     )
 
 

@@ -210,7 +210,7 @@ def sl_query(call: Call, value: AskLayer) -> LayerRows:
         cut="bytes" if answer.cut == "bytes" else "rows" if answer.cut else None,
         totals=None if answer.totals is None or privacy else dict(answer.totals),
         truncated=answer.cut is not None,
-        warnings=[*warning_texts(rows.warnings), *late, *privacy_warnings(privacy)],
+        warnings=[*warning_texts(call, rows.warnings), *late, *privacy_warnings(privacy)],
         **parts,
     )
 
@@ -311,7 +311,7 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
         row_count=rows.count,
         cut=answer.cut,
         truncated=answer.cut is not None,
-        warnings=[*answer.notes, *warning_texts(rows.warnings), *privacy_warnings(privacy)],
+        warnings=[*answer.notes, *warning_texts(call, rows.warnings), *privacy_warnings(privacy)],
     )
 
 
@@ -372,7 +372,7 @@ def mongo_query(call: Call, value: RunPipeline) -> PipelineRows:
         row_count=rows.count,
         cut=answer.cut,
         truncated=answer.cut is not None,
-        warnings=[*warning_texts(rows.warnings), *privacy_warnings(privacy)],
+        warnings=[*warning_texts(call, rows.warnings), *privacy_warnings(privacy)],
     )
 
 

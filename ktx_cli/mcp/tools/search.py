@@ -177,7 +177,7 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         total=answer.found.total - len(answer.found.hits) + len(grouped),
         corrected=dict(answer.found.corrected),
         suggested=dict(answer.found.suggested),
-        warnings=warning_texts(answer.warnings),
+        warnings=warning_texts(call, answer.warnings),
     )
 
 
@@ -517,5 +517,8 @@ def context_pack(call: Call, value: AskContext) -> Context:
         projects.append(PackedProject(project.layout, config, PackRequest(*asked), searcher, project.load_layer))
     pack = projects[0].pack() if len(projects) == 1 else pack_of_several(projects)
     return Context(
-        context=pack.text, sources=list(pack.sources), left_out=pack.left_out, warnings=warning_texts(pack.warnings)
+        context=pack.text,
+        sources=list(pack.sources),
+        left_out=pack.left_out,
+        warnings=warning_texts(call, pack.warnings),
     )

@@ -1,0 +1,116 @@
+"""What callers over HTTP learn about a server: what they can act on, and no paths of its machine and no commands."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core import Command, Hint, SettingPath, Suggestion
+from ktx_cli.mcp.http import Load
+from ktx_cli.mcp.tool import ASK, LOGGED, LimitedLog, hint_for_caller
+from tests.mcp.conftest import CONFIG, STAFF
+from tests.mcp.test_http import serving
+from tests.mcp.wire import made
+
+REVENUE = {"measures": ["orders.revenue"]}
+
+Break = Callable[[Path], object]
+
+
+def spoil(name: str, text: str) -> Break:
+    return lambda folder: (folder / name).write_text(text)
+
+
+BROKEN: Mapping[str, tuple[Break, str, dict[str, Any], str]] = {
+    "settings": (spoil("ktx.yaml", "connections: ["), "connection_list", {}, "config"),
+    "a database": (lambda folder: (folder / "shop.sqlite").unlink(), "sl_query", REVENUE, "connection"),
+    "a file of the layer": (
+        spoil("semantic-layer/shop/staff.yaml", f"{STAFF}  - ["),
+        "sql_execution",
+        {"sql": "SELECT * FROM staff"},
+        "hidden",
+    ),
+    "no model": (lambda folder: None, "memory_ingest", {"content": "A refund is money."}, "no_backend"),
+    "the state": (
+        lambda folder: ((folder / ".ktx").mkdir(exist_ok=True), (folder / ".ktx/state.sqlite").mkdir()),
+        "dictionary_search",
+        {"values": ["paid"]},
+        "storage",
+    ),
+    "nothing, but it does not exist": (lambda folder: None, "sl_query", {**REVENUE, "connection": "no"}, "usage"),
+}
+COMMAND = re.compile(r"(?:^|[`:\"] ?)ktx [a-z]")
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_caller_gets_no_path_and_no_command_of_whoever_runs_the_server(
+    broken: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log of the server has both, once, and so has an answer over stdio, where the user runs the server."""
+    make, tool, arguments, code = BROKEN[broken]
+    folder = tmp_path / "the-folder-of-the-server"
+    folder.mkdir()
+    company = made(folder)
+    LOGGED._at.clear()
+    with serving(folder, Load(), exists=True) as wire:
+        assert wire.initialize().status == 200
+        make(folder)
+        for _ in range(3):
+            _, error, text = wire.call(tool, arguments)
+            assert error is not None and error["code"] == code, text
+            assert str(tmp_path) not in text and not COMMAND.search(text) and "ktx.yaml" not in str(error["hint"])
+    near = company.call(tool, arguments).error
+    company.close()
+    assert near is not None and near["code"] == code
+    logged = [each.getMessage() for each in caplog.records if each.name == "ktx_cli.mcp.tool"]
+    if code != "usage":
+        assert len(logged) == 1 and near["message"] in logged[0] and str(near["hint"]) in logged[0]
+        assert error["hint"].endswith("ask whoever runs this server")
+    else:
+        assert not logged and error["hint"] == near["hint"]
+
+
+def test_the_status_over_http_says_nothing_that_only_whoever_runs_the_server_can_do(tmp_path: Path) -> None:
+    company = made(tmp_path)
+    company.write("ktx.yaml", f"{CONFIG}mounts: {{sales: {tmp_path}/nowhere}}\n")
+    near = company.call("context_status")
+    company.close()
+    assert near.data["project_dir"] == str(tmp_path) and COMMAND.search(near.text) and near.data["next"]
+    with serving(tmp_path, Load(), exists=True) as wire:
+        assert wire.initialize().status == 200
+        _, error, text = wire.call("context_status", {})
+        assert error is None and json.loads(text)["checks"]
+        assert str(tmp_path) not in text and not COMMAND.search(text), text
+        assert json.loads(text)["project_dir"] is json.loads(text)["next"] is None
+
+
+HINTS = {
+    "try again": "try again",
+    Hint("use sl_query; people correct it: {}", Command("sl", "validate")): f"use sl_query; {ASK}",
+    Hint("{}; then: {}", Command("a"), Command("b")): ASK,
+    Hint("set {} in ktx.yaml", SettingPath("a.b")): ASK,
+    Hint("did you mean `{}`?", Suggestion("x;y")): "did you mean `x;y`?",
+    "run `ktx config set a b`; or use less": f"or use less; {ASK}",
+}
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_the_part_of_a_hint_that_a_caller_can_follow(hint: str) -> None:
+    assert hint_for_caller(hint) == HINTS[hint]
+
+
+def test_callers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    limited = LimitedLog(seconds=0.05, most=3)
+    for number in range(100):
+        limited.warning(logging.getLogger("x"), f"{number % 50}")
+    assert [each.getMessage() for each in caplog.records] == ["0", "1", "2"]
+    time.sleep(0.06)
+    limited.warning(logging.getLogger("x"), "0")
+    assert len(caplog.records) == 4
