@@ -346,3 +346,21 @@ def test_who_writes_to_the_database_does_not_say_where_secrets_go(
         assert facts(revenue(wire))
         (copy,) = (place / ".ktx" / "snapshots").iterdir()
         assert (copy / "ktx.yaml").read_text() == (place / "ktx.yaml").read_text()
+
+
+def test_the_status_in_the_folder_of_a_replica_says_where_its_context_comes_from(
+    clone: Path, replica_folder: Callable[[str], Path]
+) -> None:
+    place = replica_folder("one")
+    new = json.loads(ktx("status", "--json", folder=place).stdout)
+    assert new["error"]["hint"] == "ktx ingest shop", "it may be a new project as well"
+    assert ktx("mcp", "publish", folder=clone).returncode == 0
+    done = ktx("status", "--json", folder=place)
+    data = json.loads(done.stdout)["data"]
+    checks = {each["check"]: each for each in data["checks"]}
+    assert done.returncode == 0 and data["ready"] and data["next"] is None
+    assert checks["context"]["level"] == checks["repository"]["level"] == "ok"
+    for word in (git(clone, "rev-parse", "HEAD")[:12], "the folder of a replica", "`ktx mcp publish`"):
+        assert word in checks["context"]["message"]
+    assert ktx("doctor", "--only", "context", folder=place).returncode == 0
+    assert not (place / ".git").exists() and not (place / "semantic-layer").exists()

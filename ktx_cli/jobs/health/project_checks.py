@@ -23,6 +23,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.jobs.health.model import OLDER, CheckContext, CheckResult, Concern, Level, failed
+from ktx_cli.jobs.health.shared_checks import replicated
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
@@ -143,6 +144,8 @@ def check_repository(context: CheckContext) -> list[CheckResult]:
     """Check that runs can commit to the repository."""
     try:
         repository = context.repository
+        if repository is None and replicated(context) is not None:
+            return [CheckResult("repository", Level.OK, "not needed: this is the folder of a replica")]
         if repository is None:
             message = "not in a git repository; the first run creates one"
             init = Command("-C", context.project_dir, "init", program="git")
@@ -229,6 +232,13 @@ CONTEXT = "context"
 
 def check_context(context: CheckContext) -> list[CheckResult]:
     """Check that every readable database has a manifest."""
+    snapshot = replicated(context)
+    if snapshot is not None:
+        commit = snapshot.commit[:12]
+        message = (
+            f"this is the folder of a replica, which serves the context of commit {commit} from the shared database"
+        )
+        return [CheckResult(CONTEXT, Level.OK, f"{message}; run `ktx ingest` and `ktx mcp publish` in a clone")]
     connections = list(context.loaded.config.databases())
     repository = _repository(context)
     empty = [connection for connection in connections if _is_empty(context.layout, connection)]

@@ -15,6 +15,7 @@ from ktx_cli.jobs.health.facts import seconds_since
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import (
     NO_PRIVILEGE,
+    SEMANTIC_NAME,
     SHARED_STORAGE,
     SharedDatabase,
     SharedFacts,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from ktx_cli.engine import QueueFacts
+    from ktx_cli.jobs.serve.snapshot import Snapshot
 
 SHARED: Final = "shared"
 SEARCH, QUEUE, SNAPSHOT = f"{SHARED}:search", f"{SHARED}:queue", f"{SHARED}:snapshot"
@@ -279,6 +281,19 @@ def _of_units(context: CheckContext, queue: QueueFacts) -> CheckResult:
 def _has_run(context: CheckContext) -> bool:
     holder, clock = read_state(context.layout, lambda state: (current_holder(state), clock_of(state))) or (None, 0.0)
     return holder is not None and holder.is_alive(clock)
+
+
+def replicated(context: CheckContext) -> Snapshot | None:
+    """Return the published snapshot, in the folder of a replica: settings and a shared state, nothing else."""
+    from ktx_cli.jobs.serve.snapshot import published_snapshot
+
+    is_alone = (
+        context.loaded.config.storage.state in SHARED_STORAGE and not (context.project_dir / SEMANTIC_NAME).exists()
+    )
+    try:
+        return published_snapshot(context.layout) if is_alone and context.repository is None else None
+    except KtxError:  # reported by the checks of the repository and of the shared database
+        return None
 
 
 def _of_snapshot(context: CheckContext) -> Iterator[CheckResult]:

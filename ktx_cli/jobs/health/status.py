@@ -33,7 +33,7 @@ from ktx_cli.jobs.health.project_checks import (
     check_run_lock,
 )
 from ktx_cli.jobs.health.search_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
-from ktx_cli.jobs.health.shared_checks import SHARED, check_shared, is_shared, say_once
+from ktx_cli.jobs.health.shared_checks import SHARED, check_shared, is_shared, replicated, say_once
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
@@ -201,6 +201,8 @@ class StatusReport:
     runs: tuple[dict[str, str | None], ...]
     warnings: tuple[ResultWarning, ...]
     surroundings: Surroundings | None = None
+    is_replica: bool = False
+    """Whether this is the folder of a replica, whose context comes from another clone."""
 
     @property
     def readiness(self) -> Readiness:
@@ -243,6 +245,8 @@ class StatusReport:
         others = [finding for finding in self.findings if finding.check != DECISIONS]
         if last == "failed" or any(finding.level is Level.FAIL for finding in others):
             return Command("doctor")
+        if self.is_replica:
+            return None
         never = [c.id for c in self.connections if c.is_database and c.last_scan is None]
         if len(never) == 1:
             return Command("ingest", never[0])
@@ -314,7 +318,9 @@ def project_status(
     llm = llm_facts(context, sessions.result, probes)
     findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.result()]
     (findings,) = say_once([findings])
-    return StatusReport(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
+    is_replica = replicated(context) is not None
+    parts = tuple(findings), tuple(runs), tuple(warnings)
+    return StatusReport(project_dir, llm, connections, *parts, around_it, is_replica)
 
 
 def _last_runs(layout: Layout) -> list[dict[str, str | None]]:
