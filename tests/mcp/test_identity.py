@@ -291,9 +291,7 @@ def test_one_caller_cannot_take_the_places_of_another(tmp_path: Path, issuer: Is
         flood = []
         for agent in ("a", "b", "c"):
             token = issuer.token(sub="bo", azp=agent)
-            head = (
-                f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\n"
-            )
+            head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
             flood.append(stack.enter_context(socket.create_connection(("127.0.0.1", wire.port))))
             flood[-1].sendall(f"{head}Content-Length: 9\r\n\r\n".encode())
         bo = as_(wire, issuer.token(sub="bo"))

@@ -63,9 +63,10 @@ KEYS: Final[Mapping[str, str]] = {
 """What a terminal sends for a key, by the name `Terminal.key` takes."""
 
 _OWN_TERMINAL: Final = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+    "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])"
 )
-# Becomes the program, with its standard input as the terminal that Ctrl-C and hang-ups come from.
+# Becomes the program, with its standard input as the terminal that Ctrl-C and hang-ups come from, even under nohup.
 
 
 class TerminalError(AssertionError):
