@@ -188,10 +188,7 @@ def aggregate_served(
     prepared = prepare_pipeline(project.layout, config, collection, pipeline, connection)
     model = project.load_layer(project.layout, config, prepared.connection)
     try:
-        scanned = (
-            read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model, caller) else None
-        )
-        check_collections(model, collection, prepared.checked.reads, scanned, caller)
+        check_collections(model, collection, prepared.checked.reads, _scanned(project, model, caller), caller)
     except Refused as error:
         hint = "use sl_query, which only reads what may be shown"
         raise KtxError(str(error), hint=hint, code="hidden") from None
@@ -237,10 +234,7 @@ def _require_open(project: ServedProject, model: Model | None, sql: str, caller:
     if model is None:
         return
     try:
-        scanned = (
-            read_relations(WorkingTree(project.layout.root), model.connection) if has_protected(model, caller) else None
-        )
-        check_protected(model, sql, scanned, caller)
+        check_protected(model, sql, _scanned(project, model, caller), caller)
     except Refused as error:
         broken = bool(model.barred) or model.sealed is not None
         check = Command("sl", "validate", "-c", model.connection, "--no-data")
