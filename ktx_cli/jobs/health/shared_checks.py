@@ -89,10 +89,10 @@ def check_shared(context: CheckContext) -> list[CheckResult]:
 
 def say_once(results: Sequence[Sequence[CheckResult]]) -> list[list[CheckResult]]:
     """Return the results of checks; only the check of the shared database says why that cannot be reached."""
-    told = {each.database for found in results for each in found if each.check == SHARED and each.database}
+    explained = {each.database for found in results for each in found if each.check == SHARED and each.database}
 
     def shortened(each: CheckResult) -> CheckResult:
-        if each.check == SHARED or each.database not in told:
+        if each.check == SHARED or each.database not in explained:
             return each
         message = f"unknown, because the shared database cannot be reached; see the check `{SHARED}`"
         return replace(each, message=message, hint=Command("doctor", "--only", SHARED))

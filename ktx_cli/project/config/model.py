@@ -109,8 +109,8 @@ class PostgresStorage(Block):
     )
     schema_name: SchemaName = setting(
         REQUIRED,
-        "The schema for this project alone, so not `public`: letters, digits and underscores. ktx creates it if it does "
-        "not exist.",
+        "The schema for this project alone, so not `public`: letters, digits and underscores. ktx creates it if it "
+        "does not exist.",
         alias="schema",
         example="ktx_sales",
     )
