@@ -272,7 +272,8 @@ def _loader(
             library, place = Library({source: {path: raw}}), DocumentId(source, path)
             found = None
             if library.standing(place) is None:  # what does not hold must not rank as an answer
-                found = read_state(layout, lambda database: load_questions(database, source, path))
+                stored = read_state(layout, lambda database: load_questions(database, source, (path,)))
+                found = (stored or {}).get(path)
             for each in library.to_search(place):
                 own = found and found.passages.get(passage_digest(each.title, each.heading, each.text))
                 yield replace(each, questions=own.questions, synonyms=own.synonyms) if own else each

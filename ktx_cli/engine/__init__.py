@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.coordinator import WorkerCancellation, process_unit, register, run_worker
     from ktx_cli.engine.definition_questions import definition_demand, write_definition_questions
     from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, keep_broken, way_out
+    from ktx_cli.engine.digests import Kept
     from ktx_cli.engine.forecast import RunEstimate, estimate_run
     from ktx_cli.engine.gates import Gates, MetricGate, page_warnings
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from ktx_cli.agent_tools import wrapped
 from ktx_cli.core import Emit, ResultWarning, StepFinished, StepProgress, StepStarted, monotonic, one_line, plural
-from ktx_cli.engine.digests import IsKept, batches
+from ktx_cli.engine.digests import Kept, batches
 from ktx_cli.engine.documents.questions import MOST_QUESTIONS, MOST_SYNONYMS, QuestionDemand, kept_lines
 from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
 from ktx_cli.engine.models import Models
@@ -22,7 +22,7 @@ from ktx_cli.engine.plan import RunPlan
 from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm import LlmRuntime
 from ktx_cli.privacy import personal_data, secrets
-from ktx_cli.project import EnrichmentStore, Workspace
+from ktx_cli.project import AnswerStore, Workspace
 from ktx_cli.scan import (
     SearchTexts,
     SourceTexts,
@@ -94,18 +94,17 @@ class _Layer:
     waiting: list[_Item] = field(default_factory=list)
 
 
-def definition_demand(
-    plan: RunPlan, workspace: Workspace, connections: Collection[str], is_kept: IsKept
-) -> QuestionDemand:
+def definition_demand(plan: RunPlan, workspace: Workspace, connections: Collection[str], kept: Kept) -> QuestionDemand:
     """Return the calls that `write_definition_questions` would make for the current overlay, without making them."""
     version = load_prompt(KIND, plan.layout.root).version
     layers = [_layer(plan, workspace, connection, version) for connection in sorted(connections)]
-    waiting = [[item for item in layer.waiting if not is_kept(KIND, item.key)] for layer in layers]
+    known = kept(KIND, [item.key for layer in layers for item in layer.waiting])
+    waiting = [[item for item in layer.waiting if item.key not in known] for layer in layers]
     return QuestionDemand(sum(map(len, waiting)), sum(1 for items in waiting for _ in batches(items, ROOM)))
 
 
 def write_definition_questions(
-    plan: RunPlan, workspace: Workspace, connections: Collection[str], models: Models, store: EnrichmentStore
+    plan: RunPlan, workspace: Workspace, connections: Collection[str], models: Models, store: AnswerStore
 ) -> None:
     """Write the search terms for the definitions of some connections to the overlay of a run; failures are warnings."""
     prompt = load_prompt(KIND, plan.layout.root)
@@ -181,12 +180,16 @@ class _Forgetful:
     def get(self, kind: str, key: str) -> None:
         """Return nothing."""
 
+    def get_many(self, kind: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
     def put(self, kind: str, key: str, value: Any) -> None:
         """Keep nothing."""
 
 
 async def _ask_about(
-    layer: _Layer, question: Question[QuestionsAnswer], runner: QuestionRunner, store: EnrichmentStore, emit: Emit
+    layer: _Layer, question: Question[QuestionsAnswer], runner: QuestionRunner, store: AnswerStore, emit: Emit
 ) -> None:
     """Send the sources of a layer that need texts to the model, and apply the answers, if they have arrived."""
     emit(StepStarted("questions", layer.connection))
@@ -196,8 +199,9 @@ async def _ask_about(
         layer.texts[item.source] = texts
         layer.waiting.remove(item)
 
+    stored = store.get_many(KIND, (item.key for item in layer.waiting))
     for item in list(layer.waiting):  # an earlier run that was not committed may have the answer
-        if (kept := _parsed(item, store.get(KIND, item.key))) is not None:
+        if (kept := _parsed(item, stored.get(item.key))) is not None:
             take(item, kept)
 
     async def ask(batch: Sequence[_Item]) -> None:

@@ -7,7 +7,7 @@ pays for it twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -89,8 +89,8 @@ class Digests:
             yield ResultWarning("digest_failed", message + self.tally.problem)
 
 
-IsKept = Callable[[str, str], bool]
-"""Returns whether an earlier run stored an answer of a kind under a key."""
+Kept = Callable[[str, Collection[str]], Collection[str]]
+"""Returns the keys under which an earlier run stored an answer of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class DigestDemand:
     calls: int = 0
 
 
-def digest_demand(works: Iterable[SourceWork], is_kept: IsKept, root: Path | None = None) -> DigestDemand:
+def digest_demand(works: Iterable[SourceWork], kept: Kept, root: Path | None = None) -> DigestDemand:
     """Return the calls that `write_digests` would make, without making them."""
     units = tables = calls = 0
     for work in works:
@@ -110,7 +110,8 @@ def digest_demand(works: Iterable[SourceWork], is_kept: IsKept, root: Path | Non
         if form is None or work.error is not None or not any(map(form.applies, work.units)):
             continue
         items = list(_items(work, form, load_prompt(form.prompt, root)))
-        waiting = [item for item in items if not is_kept(KIND, item.key)]
+        known = kept(KIND, [item.key for item in items])
+        waiting = [item for item in items if item.key not in known]
         units, tables = units + len(items), tables + len(waiting)
         calls += sum(1 for _ in batches(waiting, ROOM))
     return DigestDemand(units, tables, calls)
@@ -137,8 +138,9 @@ async def _of_source(
     question = Question(KIND, prompt, DigestAnswer, ROLE, digests.tally)
     items = list(_items(work, form, prompt))
     waiting: list[_Item] = []
+    known = questions.store.get_many(KIND, (item.key for item in items))
     for item in items:
-        kept = questions.store.get(KIND, item.key)
+        kept = known.get(item.key)
         if isinstance(kept, dict) and isinstance(kept.get("narrative"), str):
             digests.tally.kept += 1
             digests.outcomes[work.key, item.unit.key] = item.outcome(kept["narrative"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Record, plural
 from ktx_cli.engine.digests import ROLE as DIGEST_ROLE
-from ktx_cli.engine.digests import IsKept, digest_demand
+from ktx_cli.engine.digests import Kept, digest_demand
 from ktx_cli.engine.documents.questions import QuestionDemand, question_demand
 from ktx_cli.engine.plan import usage_words
 from ktx_cli.llm import Usage
@@ -120,19 +120,19 @@ _NOTHING: Final = QuestionDemand()
 
 
 def estimate_run(
-    plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept, sources: QuestionDemand = _NOTHING
+    plan: RunPlan, works: Sequence[SourceWork], kept: Kept, sources: QuestionDemand = _NOTHING
 ) -> RunEstimate | None:
     """Return the work that agents would have; None if no model would be called.
 
-    `is_kept`: whether an earlier run stored an answer, which costs nothing again. `sources`: the semantic layer sources
+    `kept`: which answers an earlier run stored, which costs nothing again. `sources`: the semantic layer sources
     that would get questions.
     """
     from ktx_cli.runs import earlier_usage
 
     usable = [work for work in works if work.error is None]
-    demand = digest_demand(usable, is_kept, plan.layout.root)
+    demand = digest_demand(usable, kept, plan.layout.root)
     units = sum(len(work.units) for work in usable) - demand.units
-    sections = _sections(plan, usable, is_kept) if plan.asks_model else QuestionDemand()
+    sections = _sections(plan, usable, kept) if plan.asks_model else QuestionDemand()
     if not plan.asks_model or not (units or demand.units or sections.count or sources.count):
         return None
     documents = sum(len(unit.files) for work in usable if work.source.documents for unit in work.units)
@@ -152,14 +152,14 @@ def estimate_run(
     )
 
 
-def _sections(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) -> QuestionDemand:
+def _sections(plan: RunPlan, works: Sequence[SourceWork], kept: Kept) -> QuestionDemand:
     """Return the document sections that would get questions."""
     root = plan.layout.root
     try:
-        known = read_state(plan.layout, lambda database: question_demand(works, database, is_kept, root))
+        known = read_state(plan.layout, lambda database: question_demand(works, database, kept, root))
     except KtxError:  # the run itself has already warned about it
         known = None
-    return question_demand(works, None, is_kept, root) if known is None else known
+    return question_demand(works, None, kept, root) if known is None else known
 
 
 def _by_role(earlier: EarlierUsage, work: Mapping[str, tuple[int, str]], *, agents: bool) -> Iterable[RoleEstimate]:

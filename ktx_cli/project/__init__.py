@@ -194,6 +194,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.shared_status import SharedFacts, shared_facts
     from ktx_cli.project.state import (
         LOOK,
+        AnswerStore,
         CachedAnswer,
         EnrichmentStore,
         StateDatabase,

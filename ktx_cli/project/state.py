@@ -643,6 +643,18 @@ class EnrichmentStore(Protocol):
         ...
 
 
+class AnswerStore(EnrichmentStore, Protocol):
+    """A store that returns many values at once: a shared state is a round trip away for each question."""
+
+    def get_many(self, kind: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Return the values of the keys that have one."""
+        ...
+
+
+READ_AT_ONCE: Final = 500
+"""How many values one statement reads at most."""
+
+
 class StateEnrichmentStore:
     """The store in the state database, on a connection opened by the caller."""
 
@@ -654,14 +666,21 @@ class StateEnrichmentStore:
         """Return the value; None also for stored text that is not JSON, so that it is computed again.
         `StorageError`.
         """
-        with translated(self._layout.state):
-            row = self._database.execute(
-                "SELECT value FROM enrichment WHERE kind = ? AND key = ?", (kind, key)
-            ).fetchone()
-        try:
-            return None if row is None else json.loads(row[0])
-        except ValueError:
-            return None
+        return self.get_many(kind, (key,)).get(key)
+
+    def get_many(self, kind: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Return the values that `get` would return, without None. Raises `StorageError`."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, Any] = {}
+        for start in range(0, len(wanted), READ_AT_ONCE):
+            some = wanted[start : start + READ_AT_ONCE]
+            query = f"SELECT key, value FROM enrichment WHERE kind = ? AND key IN ({', '.join('?' * len(some))})"
+            with translated(self._layout.state):
+                rows = self._database.execute(query, (kind, *some)).fetchall()
+            for key, text in rows:
+                with contextlib.suppress(ValueError):
+                    found[key] = json.loads(text)
+        return {key: value for key, value in found.items() if value is not None}
 
     def put(self, kind: str, key: str, value: Any) -> None:
         """Store a value, committed when this returns. Raises `StorageError`."""

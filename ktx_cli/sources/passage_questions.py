@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from ktx_cli.project import StateDatabase, hash_of
 
@@ -59,15 +60,21 @@ def question_stamps(database: StateDatabase) -> dict[str, dict[str, str]]:
     return found
 
 
-def load_questions(database: StateDatabase, connection: str, path: str) -> DocumentQuestions:
-    """Return the questions for a document's passages, or none if there are none yet."""
-    row = database.execute(
-        "SELECT sha256, passages FROM passage_questions WHERE connection = ? AND path = ?", (connection, path)
-    ).fetchone()
-    if row is None:
-        return DocumentQuestions(path)
-    passages = {digest: PassageQuestions(tuple(each[0]), tuple(each[1])) for digest, each in json.loads(row[1]).items()}
-    return DocumentQuestions(path, row[0], passages)
+_AT_ONCE: Final = 500
+"""How many documents one statement reads at most."""
+
+
+def load_questions(database: StateDatabase, connection: str, paths: Iterable[str]) -> dict[str, DocumentQuestions]:
+    """Return the documents, by path, that have questions for their passages."""
+    wanted, found = list(paths), {}
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        places = ", ".join("?" * len(some))
+        query = f"SELECT path, sha256, passages FROM passage_questions WHERE connection = ? AND path IN ({places})"
+        for path, sha256, text in database.execute(query, (connection, *some)).fetchall():
+            passages = {digest: PassageQuestions(*map(tuple, each)) for digest, each in json.loads(text).items()}
+            found[path] = DocumentQuestions(path, sha256, passages)
+    return found
 
 
 def save_questions(database: StateDatabase, connection: str, documents: Iterable[DocumentQuestions]) -> None:

@@ -124,7 +124,9 @@ def test_a_dry_run_counts_the_sources_that_would_be_asked_about(world: World) ->
     plan = run_plan(world.layout, world.config, [])
 
     def demand(is_kept: bool = False) -> QuestionDemand:
-        return definition_demand(plan, Workspace(WorkingTree(world.layout.root)), ["shop"], lambda kind, key: is_kept)
+        return definition_demand(
+            plan, Workspace(WorkingTree(world.layout.root)), ["shop"], lambda kind, keys: keys if is_kept else ()
+        )
 
     assert (demand(), demand(is_kept=True)) == (QuestionDemand(2, 1), QuestionDemand())
     world.write(Model(usual))

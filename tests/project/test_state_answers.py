@@ -34,6 +34,17 @@ def test_a_value_is_found_by_kind_and_key_and_the_last_one_counts(layout: Layout
         assert store.get("joins", "h2") is None
 
 
+def test_many_values_are_found_by_their_keys(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "READ_AT_ONCE", 2)
+    with open_enrichment_store(layout) as store:
+        for number in range(5):
+            store.put("description", f"h{number}", number)
+        store.put("joins", "h5", 5)
+        wanted = ["h4", "h0", "h0", "h5", "none"]
+        assert store.get_many("description", wanted) == {"h0": 0, "h4": 4}
+        assert store.get_many("description", []) == {}
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

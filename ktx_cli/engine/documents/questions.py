@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
@@ -27,7 +27,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.documents import Passage, UnreadableDocumentError
-from ktx_cli.engine.digests import IsKept, batches
+from ktx_cli.engine.digests import Kept, batches
 from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
 from ktx_cli.engine.work import SourceWork, without_questions
 from ktx_cli.privacy import personal_data, secrets
@@ -89,7 +89,7 @@ class QuestionDemand:
 
 
 def question_demand(
-    works: Iterable[SourceWork], database: StateDatabase | None, is_kept: IsKept, root: Path | None = None
+    works: Iterable[SourceWork], database: StateDatabase | None, kept: Kept, root: Path | None = None
 ) -> QuestionDemand:
     """Return the calls that `write_questions` would make, without making them. `database` None: no state yet."""
     sections = calls = 0
@@ -99,7 +99,8 @@ def question_demand(
             texts = _texts(work, Library({work.connection: work.snapshot.files}), paths)
             stored = {} if database is None else _stored(database, work.connection, texts)
             waiting, _ = _waiting(texts, stored, load_prompt(KIND, root))
-            waiting = [item for item in waiting if not is_kept(KIND, item.key)]
+            known = kept(KIND, [item.key for item in waiting])
+            waiting = [item for item in waiting if item.key not in known]
             sections, calls = sections + len(waiting), calls + sum(1 for _ in batches(waiting, ROOM))
     return QuestionDemand(sections, calls)
 
@@ -168,7 +169,8 @@ class _Writer:
         self.question.tally.kept += len(self.found)
         unwritten, empty = _waiting(texts, self.found, self.question.prompt)
         self.found |= empty
-        waiting = [item for item in unwritten if not self._is_kept(item)]
+        kept = self.questions.store.get_many(KIND, (item.key for item in unwritten))
+        waiting = [item for item in unwritten if not self._apply(item, kept.get(item.key))]
         total = len({digest for document in texts.values() for digest in document})
 
         async def ask(batch: Sequence[_Item]) -> None:
@@ -183,9 +185,8 @@ class _Writer:
         self.emit(StepFinished("questions", summary, monotonic() - started, connection))
         return tuple(self._document(path, texts[path]) for path in sorted(texts)), missing
 
-    def _is_kept(self, item: _Item) -> bool:
+    def _apply(self, item: _Item, kept: Any) -> bool:
         """Apply the stored answer from a run that was not committed; return whether there is one."""
-        kept = self.questions.store.get(KIND, item.key)
         if not isinstance(kept, list) or len(kept) != 2:
             return False
         self.question.tally.kept += 1
@@ -236,9 +237,9 @@ def _stored(database: StateDatabase, connection: str, texts: Texts) -> dict[str,
     """Return the questions for document passages."""
     return {
         digest: own
-        for path, passages in texts.items()
-        for digest, own in load_questions(database, connection, path).passages.items()
-        if digest in passages
+        for path, document in load_questions(database, connection, texts).items()
+        for digest, own in document.passages.items()
+        if digest in texts[path]
     }
 
 

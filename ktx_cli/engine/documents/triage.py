@@ -31,7 +31,7 @@ from ktx_cli.engine.documents.candidates import (
 )
 from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm import LlmRuntime
-from ktx_cli.project import EnrichmentStore
+from ktx_cli.project import AnswerStore
 from ktx_cli.prompts import Prompt, text_of
 from ktx_cli.scan import side_by_side
 
@@ -84,7 +84,7 @@ class QuestionRunner:
     """Asks the model about documents until the run is cancelled."""
 
     runtime: LlmRuntime
-    store: EnrichmentStore
+    store: AnswerStore
     cancellation: Cancellation = field(default_factory=Cancellation)
     at_once: int = AT_ONCE
     """Maximum number of concurrent calls."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +70,7 @@ from ktx_cli.warehouses import open_connection
 if TYPE_CHECKING:
     from ktx_cli.engine import (
         AgentResult,
+        Kept,
         LockedRun,
         Models,
         Preflight,
@@ -432,7 +433,7 @@ def _announce(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], da
     from ktx_cli.project import StateEnrichmentStore
 
     store = StateEnrichmentStore(plan.layout, database)
-    ahead = _forecast(plan, changes, works, lambda kind, key: store.get(kind, key) is not None)
+    ahead = _forecast(plan, changes, works, store.get_many)
     if ahead is not None:
         plan.emit(Notice(f"work for agents: {ahead.summary}"))
 
@@ -511,7 +512,9 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
         workspace = changes.workspace
         works = _read_sources(plan, workspace, declaring)
         works = _concluded_without_agents(plan, works, workspace)
-        report.forecast = _forecast(plan, changes, works, lambda kind, key: (kind, key) in state.answers)
+        report.forecast = _forecast(
+            plan, changes, works, lambda kind, keys: [key for key in keys if (kind, key) in state.answers]
+        )
     report.sources = [replace(work, planned=True) for work in works]
     write_deliveries(report.sources, workspace)
     report.add_files(workspace.changes(), changes.scans)
@@ -522,14 +525,12 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
         plan.recorder.warn_of(outcome.removals(frozenset(), {}))
 
 
-def _forecast(
-    plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], is_kept: Callable[[str, str], bool]
-) -> RunEstimate | None:
-    """Return the work for models; `is_kept`: whether an earlier run stored an answer."""
+def _forecast(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], kept: Kept) -> RunEstimate | None:
+    """Return the work for models; `kept`: the answers that an earlier run stored."""
     from ktx_cli.engine import definition_demand, estimate_run
 
     asked = _layers_to_ask_about(plan, changes)
-    return estimate_run(plan, works, is_kept, definition_demand(plan, changes.workspace, asked, is_kept))
+    return estimate_run(plan, works, kept, definition_demand(plan, changes.workspace, asked, kept))
 
 
 def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:

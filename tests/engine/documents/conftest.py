@@ -201,6 +201,9 @@ class MemoryStore:
     def get(self, kind: str, key: str) -> Any | None:
         return self.values.get((kind, key))
 
+    def get_many(self, kind: str, keys: Iterable[str]) -> dict[str, Any]:
+        return {key: self.values[kind, key] for key in keys if (kind, key) in self.values}
+
     def put(self, kind: str, key: str, value: Any) -> None:
         self.values[kind, key] = json.loads(json.dumps(value))
 

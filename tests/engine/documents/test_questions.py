@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.documents import Changes
-from ktx_cli.engine.documents.questions import DocumentsAsked, write_questions
+from ktx_cli.engine.documents.questions import DocumentsAsked, question_demand, write_questions
 from ktx_cli.engine.documents.triage import QuestionRunner
 from ktx_cli.engine.work import agents_needed, remember_questions, without_questions
 from ktx_cli.llm import create_runtime
@@ -51,8 +51,11 @@ def ask(world: World, land: bool = True) -> DocumentsAsked:
 
 def stored(database: sqlite3.Connection, *paths: str) -> dict[str, list[str]]:
     """Return path -> the questions of all its passages."""
-    found = {path: load_questions(database, "docs", path) for path in paths}
-    return {path: [each for own in kept.passages.values() for each in own.questions] for path, kept in found.items()}
+    found = load_questions(database, "docs", paths)
+    return {
+        path: [each for own in found[path].passages.values() for each in own.questions] if path in found else []
+        for path in paths
+    }
 
 
 def sent(server: ModelServer) -> str:
@@ -69,11 +72,33 @@ def test_all_passages_are_one_call_and_an_unchanged_run_asks_nothing(
     assert (len(model_server.model_calls), asked.missing, list(asked.warnings())) == (1, 0, [])
     said = "What does the handbook say?"
     assert stored(database, *SHOP) == {"stock.md": [said], "sales.md": [said, said]}
-    kept = load_questions(database, "docs", "stock.md").passages
+    kept = load_questions(database, "docs", ["stock.md"])["stock.md"].passages
     assert list(kept) == [passage_digest("Stock", "Stock", STOCK)]
     unchanged = replace(world(SHOP).work, units=(), changes=Changes())
     assert without_questions(unchanged, database) == []
     assert not agents_needed([unchanged], database)
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_what_is_stored_is_read_together(
+    count: int, world: Callable[..., World], model_server: ModelServer, database: sqlite3.Connection
+) -> None:
+    """A shared state is a round trip away for each statement."""
+    model_server.play(answers)
+    work = world(
+        {f"page{number}.md": f"# {number}\n\nPieces are counted on day {number}.\n" for number in range(count)}
+    )
+    statements: list[str] = []
+    database.set_trace_callback(statements.append)
+    store = StateEnrichmentStore(Layout(work.root), database)
+    demand = question_demand([work.work], database, store.get_many)
+    ask(work, land=False)
+    database.set_trace_callback(None)
+    assert demand.count == count
+    read = [each.split("WHERE")[0] for each in statements if each.startswith("SELECT") and "sha256 FROM" not in each]
+    questions = "SELECT path, sha256, passages FROM passage_questions "
+    assert read.count(questions) == 2, statements
+    assert read.count("SELECT key, value FROM enrichment ") == 2 + len(model_server.model_calls)
 
 
 def test_a_clone_in_which_nothing_changed_asks_nothing(
@@ -110,7 +135,7 @@ def test_only_a_changed_section_is_asked_about_and_a_deleted_document_is_forgott
     last = json.dumps(model_server.model_calls[-1].body["messages"])
     assert "Refunds are taken off." in last and "The day of the order" not in last
     assert stored(database, "stock.md") == {"stock.md": []}
-    assert len(load_questions(database, "docs", "sales.md").passages) == 2
+    assert len(load_questions(database, "docs", ["sales.md"])["sales.md"].passages) == 2
 
 
 @pytest.mark.parametrize(
@@ -171,7 +196,7 @@ def test_a_secret_of_a_passage_goes_to_no_model_and_no_answer_with_one_is_kept(
     assert "wJalr" not in sent(model_server)
     kept_question = ["When are pieces counted?"]
     assert stored(database, "stock.md", "keys.md") == {"stock.md": kept_question, "keys.md": kept_question}
-    (kept,) = load_questions(database, "docs", "stock.md").passages.values()
+    (kept,) = load_questions(database, "docs", ["stock.md"])["stock.md"].passages.values()
     assert kept.synonyms == ("Sunday count",)
 
 
