@@ -22,7 +22,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from ktx_cli import __version__
-from ktx_cli.core import CancelledError, KtxError, UsageError
+from ktx_cli.core import CancelledError, KtxError, UsageError, internal_error
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.serve.caller import Account, CallerIdentity, Meter, with_agent
 from ktx_cli.jobs.serve.project import ServedProject
@@ -132,6 +132,9 @@ class ProjectServer:
                 return _result(await self._answer(context, params, call, _open_to(call.identity, tools)))
         except KtxError as error:
             return _result(ToolAnswer(error=self._shown(error)))
+        except Exception as problem:  # the SDK would send its message, which may contain anything; the log has it
+            log.exception("could not answer a call")
+            return _result(ToolAnswer(error=internal_error(problem)))
 
     async def _answer(
         self, context: Context, params: types.CallToolRequestParams, call: Call, tools: Mapping[str, ServerTool]

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import Command, Hint, SettingPath, Suggestion
+from ktx_cli.jobs.serve.caller import Account
+from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.http import Load
 from ktx_cli.mcp.tool import ASK, LOGGED, LimitedLog, hint_for_caller
 from tests.mcp.conftest import CONFIG, STAFF
@@ -89,6 +91,25 @@ def test_the_status_over_http_says_nothing_that_only_whoever_runs_the_server_can
         assert error is None and json.loads(text)["checks"]
         assert str(tmp_path) not in text and not COMMAND.search(text), text
         assert json.loads(text)["project_dir"] is json.loads(text)["next"] is None
+
+
+@pytest.mark.parametrize("place", ["within", "answer"])
+def test_the_message_of_a_bug_stays_in_the_server(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also of one outside a tool: before its call is made, or while it is counted."""
+    secret = "postgresql://ktx:quokka@db.internal/ktx"
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        raise RuntimeError(secret)
+
+    monkeypatch.setattr(*{"within": (ServedProject, "within"), "answer": (Account, "admit")}[place], fail)
+    with serving(tmp_path, Load()) as wire:
+        assert wire.initialize().status == 200
+        got = wire.ask("tools/call", {"name": "connection_list", "arguments": {}})
+        assert json.loads(got.message["result"]["content"][0]["text"])["error"]["code"] == "internal"
+        assert "quokka" not in got.body.decode()
+    assert any("could not answer a call" in each.getMessage() for each in caplog.records)
 
 
 HINTS = {
