@@ -177,20 +177,13 @@ _JWT: Final = jwt.PyJWT({"enforce_minimum_key_length": True})
 
 @dataclass(slots=True)
 class TokenVerifier:
-    """Checks access tokens; see `mcp.server.auth.provider.TokenVerifier`."""
+    """Checks access tokens."""
 
     identity: Identity
     keys: SigningKeys = field(init=False)
 
     def __post_init__(self) -> None:
         self.keys = SigningKeys(self.identity)
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what a token says, or None if it is not accepted; raises `KeysUnavailableError`."""
-        try:
-            return await self.checked(token)
-        except InvalidTokenError:
-            return None
 
     async def checked(self, token: str) -> AccessToken:
         """Return what a token says; raises `InvalidTokenError`, `KeysUnavailableError`."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,31 @@ def test_limits_count_what_servers_of_other_hosts_gave(shared: tuple[list[Layout
             meter.admit(caller, queries=1)
         meter.close()
         assert not layout.mcp_usage.exists()
+
+
+def test_parallel_calls_of_several_servers_do_not_exceed_a_limit(shared: tuple[list[Layout], str]) -> None:
+    """Neither queries, which are counted before, nor rows, which are counted after them."""
+    rights = AgentClient.model_validate({"limits": {"queries_per_hour": 30, "rows_per_hour": 100}})
+    caller = CallerIdentity({}, "https://issuer", "ada", "bot", rights)
+    meters = [Meter(each) for each in shared[0]]
+
+    def ask(meter: Meter) -> tuple[int, int]:
+        """Ask for 7 rows at a time; returns how many queries were admitted, and how many rows were given."""
+        queries = rows = 0
+        for _ in range(10):
+            with contextlib.suppress(KtxError):
+                meter.admit(caller, queries=1)
+                queries += 1
+                counted, error = meter.settle(caller, rows=7)
+                rows += counted.rows if error is None else 0
+        return queries, rows
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(ask, meters * 4))
+    for meter in meters:
+        meter.close()
+    assert sum(rows for _, rows in taken) == 98
+    assert 15 <= sum(queries for queries, _ in taken) <= 30
 
 
 def test_calls_of_two_servers_are_in_the_log_of_each(shared: tuple[list[Layout], str]) -> None:
