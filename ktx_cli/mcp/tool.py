@@ -270,11 +270,15 @@ def warning_texts(call: Call, warnings: Iterable[ResultWarning]) -> list[str]:
 
 def reveal_hidden(value: Any) -> Any:
     """Return data with the hidden characters in all its strings made visible. Applying it twice changes nothing."""
+    return _with_texts(value, visible)
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return visible(value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {visible(str(key)): reveal_hidden(each) for key, each in value.items()}
-    return [reveal_hidden(each) for each in value] if isinstance(value, list | tuple) else value
+        return {change(str(key)): _with_texts(each, change) for key, each in value.items()}
+    return [_with_texts(each, change) for each in value] if isinstance(value, list | tuple) else value
 
 
 def page_of(part: str, items: Sequence[Any], offset: int, limit: int | None = None) -> dict[str, Any]:
@@ -438,7 +442,8 @@ def for_caller(error: KtxError, project: ServedProject) -> KtxError:
         hint = f"{hint.removesuffix(ASK).rstrip(' ;')}; {ASK}".lstrip(" ;")
     elif is_of_server:
         hint = _LATER.get(error.code, ASK)
-    shown = KtxError(message, hint=hint, details={} if is_of_server else error.details, code=error.code)
+    details = {} if is_of_server else _with_texts(error.details, lambda text: _without_folders(text, project))
+    shown = KtxError(message, hint=hint, details=details, code=error.code)
     if (shown.message, shown.hint) != (error.message, error.hint):
         LOGGED.warning(log, f"{error.code}: {error.message}" + (f" (hint: {error.hint})" if error.hint else ""))
     return shown

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core import Command, Hint, SettingPath, Suggestion
+from ktx_cli.core import Command, Hint, KtxError, SettingPath, Suggestion
 from ktx_cli.jobs.serve.caller import Account
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.http import Load
-from ktx_cli.mcp.tool import ASK, LOGGED, LimitedLog, hint_for_caller
+from ktx_cli.mcp.tool import ASK, LOGGED, LimitedLog, for_caller, hint_for_caller
 from tests.mcp.conftest import CONFIG, STAFF
 from tests.mcp.test_http import serving
 from tests.mcp.wire import made
@@ -91,6 +91,26 @@ def test_the_status_over_http_says_nothing_that_only_whoever_runs_the_server_can
         assert error is None and json.loads(text)["checks"]
         assert str(tmp_path) not in text and not COMMAND.search(text), text
         assert json.loads(text)["project_dir"] is json.loads(text)["next"] is None
+
+
+def test_paths_in_details_and_in_reasons(tmp_path: Path) -> None:
+    """Those of the project become what they are within it; other texts stay as they are."""
+    company = made(tmp_path)
+    project = company.served()
+    problem = KtxError(
+        f"see {tmp_path}/semantic-layer/a.yaml, not {tmp_path}-other/b or /wiki/page/1",
+        details={"paths": [f"{tmp_path}/ktx.yaml"], "line": 3},
+        code="definition",
+    )
+    shown = for_caller(problem, project)
+    assert shown.message == f"see semantic-layer/a.yaml, not {tmp_path}-other/b or /wiki/page/1"
+    assert shown.details == {"paths": ["ktx.yaml"], "line": 3}
+    company.close()
+    with serving(tmp_path, Load(), exists=True) as wire:
+        assert wire.initialize().status == 200
+        (tmp_path / "shop.sqlite").unlink()
+        _, error, text = wire.call("sl_validate", {"data": True})
+        assert error is None and json.loads(text)["unread"]["shop"] and str(tmp_path) not in text
 
 
 @pytest.mark.parametrize("place", ["within", "answer"])

@@ -189,7 +189,7 @@ def sl_validate(call: Call, value: Validate) -> Validation:
         counts=found.counts(),
         sources=len(found.sources),
         checks=dict(Counter(each.status for _, each in found.checks)),
-        unread={call.named(connection): _cut(why) for connection, why in checked.unread.items()},
+        unread={call.named(connection): _cut(call.shown_text(why)) for connection, why in checked.unread.items()},
         warnings=warning_texts(call, found.warnings()),
     )
 
