@@ -347,15 +347,16 @@ def has_state(layout: Layout) -> bool:
 
 
 def state_version(layout: Layout) -> Mapping[str, Stamp | int]:
-    """Return what differs after a change to the state."""
+    """Return what differs after a change to the state, or to what this working tree alone has, such as statuses."""
+    paths = (layout.state, layout.state.with_name(f"{layout.state.name}-wal"))
+    stamps = ((str(path), stamp_of(path)) for path in paths)
+    found: dict[str, Stamp | int] = {path: stamp for path, stamp in stamps if stamp is not None}
     shared = shared_state_of(layout)
     if shared is not None:
         from ktx_cli.project.shared_state import changes_of
 
-        return {"changes": changes_of(shared)}
-    paths = (layout.state, layout.state.with_name(f"{layout.state.name}-wal"))
-    found = ((str(path), stamp_of(path)) for path in paths)
-    return {path: stamp for path, stamp in found if stamp is not None}
+        found["changes"] = changes_of(shared)
+    return found
 
 
 def clock_of(database: StateDatabase) -> float:

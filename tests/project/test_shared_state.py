@@ -277,6 +277,16 @@ def test_reading_creates_nothing(layout: Layout, database: SharedDatabase, postg
         read_state(layout, lambda state: state.execute("DELETE FROM runs"))
 
 
+def test_servers_notice_what_only_this_working_tree_has(layout: Layout) -> None:
+    """Who accepted a definition is in the file: after `ktx sl accept`, a server must not answer with the old status."""
+    with open_for_writing(layout):
+        pass
+    before = state_version(layout)
+    with open_local(layout) as local:
+        local.execute("INSERT INTO accepted_files VALUES ('wh', 'a.yaml', 'x', 'y')")
+    assert state_version(layout) != before
+
+
 def test_a_transaction_is_all_or_nothing_and_the_only_one(database: SharedDatabase) -> None:
     order: list[str] = []
     with open_shared(database) as one, open_shared(database) as other:
