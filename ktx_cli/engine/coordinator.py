@@ -446,13 +446,17 @@ async def coordinating(
         yield coordinator.run
 
 
+_AT_ONCE: Final = datetime.fromtimestamp(0, UTC)
+"""When a job that is given back may begin: the server would wait for the time of a host whose clock is ahead of it."""
+
+
 def register(queue: Queue, process: Callable[[UnitJob, int], Awaitable[None]]) -> None:
     """Let this process run the jobs of the queue. A job that fails, or that ends with this process, is queued again."""
     from procrastinate import BaseRetryStrategy, JobContext, RetryDecision
 
     class GiveBack(BaseRetryStrategy):
         def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision:
-            return RetryDecision(retry_at=datetime.now(UTC))
+            return RetryDecision(retry_at=_AT_ONCE)
 
     @queue.app.task(name=TASK, queue=QUEUE, pass_context=True, retry=GiveBack())
     async def run_unit(context: JobContext, /, **arguments: str) -> None:

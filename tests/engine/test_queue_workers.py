@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -260,12 +261,16 @@ def test_a_dead_claimant_does_not_take_the_job_from_the_worker_that_has_it_now(
 
 
 @contextlib.asynccontextmanager
-async def working(database: SharedDatabase, schema: SharedSchema) -> AsyncIterator[tuple[Queue, list[str], Any]]:
-    """Yield a queue with a worker, the units that it has processed, and its task."""
+async def working(
+    database: SharedDatabase, schema: SharedSchema, fails: int = 0
+) -> AsyncIterator[tuple[Queue, list[str], Any]]:
+    """Yield a queue with a worker, the units that it has processed, and its task. It `fails` so many times first."""
     units: list[str] = []
 
     async def process(job: UnitJob, number: int) -> None:
         units.append(job.unit)
+        if len(units) <= fails:
+            raise StorageError("the disk is full", hint="free some space")
 
     async with open_queue(Outage(database, patience=1.0)) as queue:
         register(queue, process)
@@ -302,6 +307,25 @@ def test_a_worker_stores_its_interval(database: SharedDatabase, shared_schema: S
             assert shared_schema.rows("SELECT worker, heartbeat_seconds FROM queue_workers") == [(1, 0.7)]
 
     asyncio.run(start())
+
+
+def test_a_job_is_given_back_at_once_by_a_host_whose_clock_is_ahead(
+    database: SharedDatabase, shared_schema: SharedSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + timedelta(hours=1)
+
+    monkeypatch.setattr("ktx_cli.engine.coordinator.datetime", Ahead)
+
+    async def work() -> None:
+        async with working(database, shared_schema, fails=1) as (_, units, worker):
+            put(shared_schema, unit("a.md"))
+            await until(lambda: len(units) == 2, worker)
+            assert units == ["a.md"] * 2
+
+    asyncio.run(work())
 
 
 def test_a_worker_that_was_removed_from_the_list_registers_again(
