@@ -70,7 +70,10 @@ class RunPackage:
         if row is None:
             return None
         damaged = StorageError(f"the package of the run {run_id!r} is damaged", hint="start the run again")
-        document = json.loads(row[0])
+        try:
+            document = json.loads(row[0])
+        except ValueError as error:
+            raise damaged from error
         if not isinstance(document, dict):
             raise damaged
         version = document.get("version")

@@ -91,6 +91,15 @@ def test_how_a_worker_ends_when_it_is_stopped(
     assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)] == handlers
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '"x"', f'{{"format": 1, "version": "{__version__}"}}'])
+def test_a_damaged_package_is_named(own: Layout, text: str) -> None:
+    with open_for_writing(own) as database:
+        database.execute("INSERT INTO run_packages VALUES ('20260101T000000-abcdef', ?, NULL)", (text,))
+        with pytest.raises(StorageError, match="the package of the run '20260101T000000-abcdef' is damaged") as damaged:
+            RunPackage.read(database, "20260101T000000-abcdef")
+    assert damaged.value.hint
+
+
 def test_a_copy_has_the_files_of_the_run_and_the_settings_of_this_clone(
     own: Layout, files: SharedFiles, stack: ExitStack
 ) -> None:
