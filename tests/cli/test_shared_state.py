@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable
@@ -13,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project import Layout, hold_run_lock, open_for_writing
+from ktx_cli.project import Layout, hold_run_lock, open_for_writing, read_state
 from ktx_cli.project.migrations import MIGRATIONS
 from ktx_cli.project.shared_state import SharedStateConnection
 from ktx_cli.runs import start_run
 from tests.cli.conftest import Share
 from tests.cli.setup_terminal import KTX
+from tests.docs.blocks import ROOT, blocks_of
 
 Run = Callable[..., Any]
 
@@ -160,6 +163,60 @@ def test_after_a_return_to_files_status_says_what_is_missing(ktx: Run, trees: tu
     assert ktx("ingest", *place).code == 0
     after = ktx("status", *place)
     assert "are missing" not in after.out and "without values" not in after.out
+
+
+def nightly_script() -> str:
+    page = "docs/guides/shared.md"
+    (block,) = [
+        each for each in blocks_of((ROOT / page).read_text(), page) if each.title == "/srv/analytics/nightly.sh"
+    ]
+    return block.text
+
+
+@pytest.mark.parametrize("pushed", ["nothing", "before", "meanwhile"])
+def test_the_nightly_job_of_the_guide(
+    trees: tuple[Path, Path], git: Callable[..., str], tmp_path: Path, pushed: str
+) -> None:
+    """An analyst pushes from another clone, before the job or while it runs; the job pushes and publishes."""
+    job, analyst = trees
+    remote, script, words = tmp_path / "remote.git", tmp_path / "nightly.sh", tmp_path / "bin" / "ktx"
+    git(tmp_path, "clone", "-q", "--bare", str(job), str(remote))
+    for clone in trees:
+        git(clone, "remote", "add" if clone == job else "set-url", "origin", str(remote))
+    git(job, "fetch", "-q", "origin")
+    git(job, "branch", "-q", "--set-upstream-to=origin/main", "main")
+    git(job, "update-index", "--assume-unchanged", "shop.sqlite")
+    with contextlib.closing(sqlite3.connect(job / "shop.sqlite")) as shop:
+        shop.execute("CREATE TABLE refunds (id INTEGER PRIMARY KEY, amount REAL)")
+    page = analyst / "wiki" / "global" / "refunds.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("---\ntitle: Refunds\nsummary: What a refund is.\n---\n\nMoney given back.\n")
+    git(analyst, "add", "wiki")
+    git(analyst, "commit", "-qm", "explain refunds")
+    if pushed == "before":
+        git(analyst, "push", "-q", "origin", "main")
+    words.parent.mkdir()
+    push = f'[ "$1" != ingest ] || git -C {analyst} push -q origin main' if pushed == "meanwhile" else ":"
+    words.write_text(f'#!/bin/sh\n{push}\nexec {KTX} "$@"\n')
+    words.chmod(0o755)
+    script.write_text(nightly_script())
+    path = f"{words.parent}{os.pathsep}{os.environ['PATH']}"
+    identity = {
+        f"GIT_{role}_{each}": "job@example.com" for role in ("AUTHOR", "COMMITTER") for each in ("NAME", "EMAIL")
+    }
+    done = subprocess.run(
+        ["sh", str(script)],
+        env={**os.environ, **identity, "PATH": path, "KTX_CLONE": str(job)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert git(remote, "rev-parse", "main") == git(job, "rev-parse", "HEAD")
+    files = git(remote, "ls-tree", "-r", "--name-only", "main")
+    assert ("wiki/global/refunds.md" in files) == (pushed != "nothing") and "refunds" in git(remote, "show", "main")
+    published = read_state(Layout(job), lambda state: state.execute("SELECT commit_id FROM published").fetchone())
+    assert published == (git(job, "rev-parse", "HEAD").strip(),)
 
 
 def test_reports_of_other_hosts_are_read_together(
