@@ -424,6 +424,15 @@ class ForwardingConnector:
         """See `TableEvident`; empty for a connection that knows nothing."""
         return table_evidence(self.inner, tables)
 
+    def reader(self) -> str:
+        """See `Identified`; empty for a connection that does not know."""
+        return reader_of(self.inner)
+
+    @property
+    def own_catalog(self) -> str | None:
+        """See `catalog_of`."""
+        return catalog_of(self.inner)
+
     def bytes_read(self, sql: str) -> int | None:
         """See `Metered`; None for a connection that does not know."""
         return bytes_read(self.inner, sql)

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ ADD, INGEST = Command("connection", "add", "new"), Command("ingest", "new")
     ],
 )  # fmt: skip
 def test_commands_in_prose(hint: str, shown: str) -> None:
+    import_module("ktx_cli.cli.app")  # registers the commands
     assert ProjectPlace("a b", Path("a b")).command(hint) == shown
 
 

@@ -103,6 +103,35 @@ def test_a_change_is_seen_and_nothing_else(statement: str, named: set[str], shop
     assert changed(before, shop.evidence()) == named
 
 
+def test_another_column_of_the_same_name_is_a_change(shop: Postgres) -> None:
+    shop.change("ALTER TABLE b ADD COLUMN x integer DEFAULT 1")
+    before = shop.evidence()
+    shop.change("ALTER TABLE b DROP COLUMN x", "ALTER TABLE b ADD COLUMN x integer DEFAULT 2")
+    assert changed(before, shop.evidence()) == {"b"}, "no row was written, and the file is the same"
+
+
+@pytest.mark.parametrize(
+    ("statements", "unknown"),
+    [
+        (["ALTER TABLE a ENABLE ROW LEVEL SECURITY"], {"a"}),
+        (["ALTER TABLE parted_1 ENABLE ROW LEVEL SECURITY"], {"parted"}),
+        (
+            [
+                "CREATE SCHEMA _timescaledb_internal",
+                "CREATE TABLE _timescaledb_internal.chunk () INHERITS (base)",
+            ],
+            {"base"},
+        ),
+    ],
+)
+def test_rows_that_depend_on_more_than_the_table_are_unknown(
+    statements: list[str], unknown: set[str], shop: Postgres
+) -> None:
+    before = shop.evidence()
+    shop.change(*statements)
+    assert before.keys() - shop.evidence().keys() == unknown
+
+
 def test_counters_that_began_again_prove_nothing(shop: Postgres) -> None:
     before = shop.evidence()
     shop.change("SELECT pg_stat_reset()", "INSERT INTO a SELECT i, i FROM generate_series(1, 9) AS s(i)")

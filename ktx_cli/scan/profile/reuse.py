@@ -189,8 +189,14 @@ def evidence_of(
     if not known and read.whole is not None:
         known = {table.ref: read.whole for table in tables}
     steady = {table.ref for table in tables if is_steady(table, connector.dialect)}
-    found = {ref: f"{version} {read.reader} {text}" for ref, text in known.items() if ref in steady}
+    columns = {table.ref: _columns_digest(table) for table in tables}
+    found = {ref: f"{version} {read.reader} {columns[ref]} {text}" for ref, text in known.items() if ref in steady}
     return found | _of_views(tables, found, steady, connector)
+
+
+def _columns_digest(table: Table) -> str:
+    """Return a digest of what a statement means by the names of columns, which some catalogs change unnoticed."""
+    return _digest(repr((each.name, each.native_type, each.generated, each.values)) for each in table.columns)
 
 
 def _of_views(

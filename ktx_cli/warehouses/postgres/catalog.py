@@ -115,7 +115,8 @@ SELECT oid::bigint, pg_catalog.pg_get_viewdef(oid) FROM pg_catalog.pg_class WHER
 
 # The counters of a table count its changes since the last reset of statistics, whose times therefore belong to the
 # evidence: a crash resets the statistics of the background writer too. A table has another file after TRUNCATE, VACUUM
-# FULL, a rewrite, and a refresh of a materialized view.
+# FULL, a rewrite, and a refresh of a materialized view; `relnatts` also counts columns that were dropped. The rows that
+# a policy shows may depend on any other table, and DML on compressed chunks of Timescale has counters elsewhere.
 _CHANGES = """
 WITH RECURSIVE part (root, oid) AS (
     SELECT oid, oid FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 'm')
@@ -127,7 +128,8 @@ server (epoch) AS (
         (SELECT stats_reset::varchar FROM pg_catalog.pg_stat_bgwriter)], '/')
     FROM pg_catalog.pg_database AS d
     WHERE d.datname = pg_catalog.current_database() AND pg_catalog.current_setting('track_counts') = 'on'
-      AND NOT pg_catalog.pg_is_in_recovery() AND pg_catalog.version() NOT LIKE '%-YB-%'
+      AND NOT pg_catalog.pg_is_in_recovery()
+      AND pg_catalog.version() NOT LIKE '%-YB-%' AND pg_catalog.version() NOT LIKE '%Greenplum%'
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'citus')),
 written (oid) AS (
     SELECT relation FROM pg_catalog.pg_locks
@@ -135,7 +137,8 @@ written (oid) AS (
       AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
 SELECT n.nspname::varchar, root.relname::varchar,
        pg_catalog.array_to_string(ARRAY[server.epoch, pg_catalog.string_agg(pg_catalog.array_to_string(ARRAY[
-           leaf.oid::bigint, leaf.relfilenode::bigint, pg_catalog.pg_stat_get_tuples_inserted(leaf.oid),
+           leaf.oid::bigint, leaf.relfilenode::bigint, leaf.relnatts::bigint,
+           pg_catalog.pg_stat_get_tuples_inserted(leaf.oid),
            pg_catalog.pg_stat_get_tuples_updated(leaf.oid), pg_catalog.pg_stat_get_tuples_deleted(leaf.oid)], '/'
        ), ' ' ORDER BY leaf.oid)], ' ')
 FROM part
@@ -147,7 +150,8 @@ CROSS JOIN server
 WHERE NOT root.relispartition AND n.nspname <> 'information_schema' AND pg_catalog.left(n.nspname, 3) <> 'pg_'
 GROUP BY n.nspname, root.relname, server.epoch
 HAVING pg_catalog.bool_and(leaf.relkind = 'p' OR (leaf.relkind IN ('r', 'm') AND am.amname = 'heap'))
-   AND NOT pg_catalog.bool_or(leaf.oid IN (SELECT oid FROM written))
+   AND NOT pg_catalog.bool_or(leaf.relrowsecurity OR leaf.oid IN (SELECT oid FROM written) OR leaf.relnamespace IN (
+       SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '_timescaledb_internal'))
 """
 
 
@@ -156,9 +160,9 @@ def read_changes(read: Reader) -> dict[TableRef, str]:
 
     A session may report its changes to the counters a second after its transaction, and up to a minute later if it is
     busy. A change in the minute before a scan can therefore count as one of the time after it: the next scan sees it.
-    Absent are tables that a transaction is changing, foreign tables and those that extensions store elsewhere, and
-    all tables of a standby, of a server that does not count, and of databases that only look like Postgres. A session
-    of a superuser that switches `track_counts` off is not noticed.
+    Absent are tables that a transaction is changing, those with row-level security, foreign tables and those that
+    extensions store elsewhere, and all tables of a standby, of a server that does not count, and of databases that only
+    look like Postgres. A session of a superuser that switches `track_counts` off is not noticed.
     """
     return {TableRef(schema, name): text for schema, name, text in read(_CHANGES)}
 

@@ -32,6 +32,7 @@ from ktx_cli.warehouses.port import (
     attribute,
     may_ask,
 )
+from ktx_cli.warehouses.registry import MeasuredConnector
 
 A, B, C = (TableRef("s", name) for name in "abc")
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
@@ -44,10 +45,12 @@ def table(ref: TableRef, kind: TableKind = TableKind.TABLE, sql: str | None = No
 class Source(ForwardingConnector):
     """Answers each statement with the number of statements so far."""
 
+    own_catalog: str | None = "shop"
+
     def __init__(self, evidence: Mapping[TableRef, str] | None = None) -> None:
         self.dialect = "postgres"
-        self.own_catalog: str | None = "shop"
         self.known = evidence or {}
+        self.user = ""
         self.sent: list[str] = []
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
@@ -56,6 +59,9 @@ class Source(ForwardingConnector):
 
     def evidence(self) -> str | None:
         return None
+
+    def reader(self) -> str:
+        return self.user
 
     def bytes_read(self, sql: str) -> int | None:
         return None
@@ -362,3 +368,26 @@ def test_a_view_of_another_catalog_has_no_evidence(catalog: str | None) -> None:
     source.own_catalog = catalog
     view = TableRef("s", "v")
     assert view not in evidence_of(source, [table(A), table(view, TableKind.VIEW, "SELECT id FROM shop.s.a")], "1.0")
+
+
+def test_columns_that_changed_their_names_are_a_change() -> None:
+    names = [("x", "y"), ("y", "x")]
+    found = {evidence_of(Source({A: "1"}), [of_columns(*each)], "1.0")[A] for each in names}
+    assert len(found) == 2, "a statement about `x` has another answer"
+
+
+def of_columns(*names: str) -> Table:
+    return replace(table(A), columns=tuple(Column(name, "integer", SemanticType.NUMBER) for name in names))
+
+
+def test_a_wrapped_connection_tells_who_reads_and_what_catalog() -> None:
+    source = Source({A: "1"})
+    measured = MeasuredConnector(source, "shop", "postgresql")
+    source.user = "anna"
+    view = TableRef("s", "v")
+    tables = [table(A), table(view, TableKind.VIEW, "SELECT id FROM shop.s.a")]
+    before = evidence_of(measured, tables, "1.0")
+    assert before == evidence_of(source, tables, "1.0"), "telemetry changes nothing"
+    assert set(before) == {A, view}
+    source.user = "ben"
+    assert evidence_of(measured, tables, "1.0")[A] != before[A], "another user may see other rows"
