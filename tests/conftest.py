@@ -386,7 +386,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def state_in_postgres(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """With `KTX_TEST_STATE=postgres`, keep the state of each project of a test in a schema of its own in Postgres.
 
-    The audit log stays in files, which tests write and read themselves.
+    The audit log stays in files, which tests write and read themselves. Tests about the file of the state database
+    itself, and those that set the state of their projects, are skipped.
     """
     if os.environ.get("KTX_TEST_STATE") != "postgres":
         yield

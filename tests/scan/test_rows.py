@@ -86,10 +86,19 @@ def files(project: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
+def state(project: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Return all rows of a query of the state database."""
+    found = read_state(Layout(project), lambda database: database.execute(sql).fetchall())
+    return [tuple(row) for row in found or ()]
+
+
 def dump(project: Path) -> list[tuple[Any, ...]]:
-    with contextlib.closing(sqlite3.connect(project / ".ktx" / "state.sqlite")) as database:
-        profiles = database.execute("SELECT table_name, json_remove(profile, '$.profiled') FROM profiles").fetchall()
-        return sorted(profiles) + sorted(database.execute("SELECT value, count FROM dictionary_values").fetchall())
+    profiles = [(name, json.loads(text)) for name, text in state(project, "SELECT table_name, profile FROM profiles")]
+    undated = [(name, json.dumps(profile | {"profiled": None})) for name, profile in profiles]
+    return sorted(undated) + sorted(state(project, "SELECT value, count FROM dictionary_values"))
+
+
+of_a_file = pytest.mark.skipif("KTX_TEST_STATE" in os.environ, reason="about the file of the state database")
 
 
 def test_a_second_look_reads_no_row_and_says_the_same(shop: Path, sent: list[str]) -> None:
@@ -137,6 +146,7 @@ def test_declared_and_inferred_joins_are_counted_apart(
     assert sum(counts[each] for each in INFERRED_JOINS) == counted
 
 
+@of_a_file
 def test_a_look_anew_writes_the_same_bytes(shop: Path, sent: list[str]) -> None:
     scan(shop)
     reused, _ = scan(shop)
@@ -252,6 +262,7 @@ def test_views_that_are_not_read_are_one_line(shop: Path, change: Change, sent: 
     assert not [sql for sql in sent if '"v"' in sql or '"w"' in sql]
 
 
+@of_a_file
 def test_a_full_disk_is_an_error_that_names_the_state_database(shop: Path) -> None:
     layout = Layout(shop)
     values = tuple(("v" * 100 + str(number), 1) for number in range(300))
@@ -297,8 +308,7 @@ def test_what_rows_once_said_of_a_view_stays_while_it_is_not_read() -> None:
 
 def test_the_stored_look_is_json_and_holds_no_value(shop: Path) -> None:
     scan(shop)
-    with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
-        ((text,),) = database.execute("SELECT value FROM enrichment WHERE kind = 'look'").fetchall()
+    ((text,),) = state(shop, "SELECT value FROM enrichment WHERE kind = 'look'")
     names = ("fingerprint", "hints", "relationships", "known", "measures", "decisions", "stored_columns")
     assert tuple(json.loads(text)) == names
     assert "paid" not in text
@@ -341,8 +351,7 @@ schema:
 @pytest.mark.parametrize("settings", ["", "scan: {relationships: {enabled: false}}\n"])
 def test_a_column_that_a_source_classifies_has_no_values(shop: Path, settings: str) -> None:
     def values() -> set[str]:
-        with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
-            return {json.loads(value) for (value,) in database.execute("SELECT value FROM dictionary_values")}
+        return {json.loads(value) for (value,) in state(shop, "SELECT value FROM dictionary_values")}
 
     config = (shop / "ktx.yaml").read_text() + settings
     (shop / "ktx.yaml").write_text(config)
@@ -355,8 +364,7 @@ def test_a_column_that_a_source_classifies_has_no_values(shop: Path, settings: s
     scan(shop)
     assert not {"open", "paid"} & values() and b"paid" not in b"".join(files(shop).values())
     assert "paid" not in json.dumps(dump(shop))
-    with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
-        ((hidden,),) = database.execute("SELECT hidden FROM value_scans")
+    ((hidden,),) = state(shop, "SELECT hidden FROM value_scans")
     reason = "classified as personal or restricted (by a context source)"
     assert ["orders", "status", reason] in [each[1:] for each in json.loads(hidden)]
     (shop / "contracts" / "orders.odcs.yaml").write_text(CONTRACT.replace("confidential", "internal"))
