@@ -227,8 +227,8 @@ def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | N
     asked = rest.rsplit(":", 2)[0]
     files = (read_state(layout, lambda database: _fetched(database, layout, config)) or {}).get(source, {})
     paths = [asked] if asked in files else [each for each in files if shown_path(each) == asked]
-    passages = _loader(layout, config, source, files)(paths[0]) if paths else ()
-    return next((each for each in passages if each.id == key), None)
+    passages = _loader(layout, config, source, files)(paths[0]) if paths else None
+    return next((each for each in passages or () if each.id == key), None)
 
 
 def _fetched(database: StateDatabase, layout: Layout, config: KtxConfig) -> dict[str, Mapping[str, str]]:
@@ -261,22 +261,25 @@ def _is_of_documents(entry: Any, kind: str) -> bool:
 
 def _loader(
     layout: Layout, config: KtxConfig, source: str, files: Mapping[str, str]
-) -> Callable[[str], Iterable[SearchPassage]]:
+) -> Callable[[str], Iterable[SearchPassage] | None]:
+    """Return the function that returns the passages of a path, or None if its content is not on this machine."""
     entry = config.sources()[source]
     store = RawStore(layout.raw_store)
     folders = functools.cache(lambda: tuple(source_for(entry.driver).folders(entry, layout.root)))
 
-    def load(path: str) -> Iterator[SearchPassage]:
+    def load(path: str) -> Iterator[SearchPassage] | None:
         raw = store.find(path, files[path]) or _on_disk(folders(), path, files[path])
-        if raw is not None:
-            library, place = Library({source: {path: raw}}), DocumentId(source, path)
-            found = None
-            if library.standing(place) is None:  # what does not hold must not rank as an answer
-                stored = read_state(layout, lambda database: load_questions(database, source, (path,)))
-                found = (stored or {}).get(path)
-            for each in library.to_search(place):
-                own = found and found.passages.get(passage_digest(each.title, each.heading, each.text))
-                yield replace(each, questions=own.questions, synonyms=own.synonyms) if own else each
+        return None if raw is None else passages(path, raw)
+
+    def passages(path: str, raw: RawFile) -> Iterator[SearchPassage]:
+        library, place = Library({source: {path: raw}}), DocumentId(source, path)
+        found = None
+        if library.standing(place) is None:  # what does not hold must not rank as an answer
+            stored = read_state(layout, lambda database: load_questions(database, source, (path,)))
+            found = (stored or {}).get(path)
+        for each in library.to_search(place):
+            own = found and found.passages.get(passage_digest(each.title, each.heading, each.text))
+            yield replace(each, questions=own.questions, synonyms=own.synonyms) if own else each
 
     return load
 

@@ -654,13 +654,20 @@ class Values(WholeUnits):
         return super().parts(unit, tree) if self._layer.units(tree) else {}
 
 
+NOT_HERE: Final = "not here"
+"""The digest of a part whose content is not on this machine, and of a unit with such a part in an index."""
+
+
 class Passages(WholeUnits):
     """The passages of one document source. Every document is a unit.
 
-    `documents` maps paths to content digests. `load` returns the passages of a path.
+    `documents` maps paths to content digests. `load` returns the passages of a path, or None if the document is not on
+    this machine, which has the part `NOT_HERE` then.
     """
 
-    def __init__(self, source: str, documents: Mapping[str, str], load: Callable[[str], Iterable[Passage]]) -> None:
+    def __init__(
+        self, source: str, documents: Mapping[str, str], load: Callable[[str], Iterable[Passage] | None]
+    ) -> None:
         self.source = source
         self._mark = f"{DOCUMENT}{source}:"
         self._digests = {f"{self._mark}{path}": digest for path, digest in documents.items()}
@@ -686,14 +693,17 @@ class Passages(WholeUnits):
         """Return a digest of the content of a document."""
         return self._digests.get(unit, "")
 
+    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
+        """Return the only part."""
+        found = super().parts(unit, tree)
+        return dict.fromkeys(found, NOT_HERE) if found and self._passages(unit) is None else found
+
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
         """Return the passages of a document."""
-        known = unit in self._digests
-        return passage_documents(self.passages(unit.removeprefix(self._mark))) if known else ()
+        return passage_documents(self._passages(unit) or ()) if unit in self._digests else ()
 
-    def passages(self, path: str) -> Iterable[Passage]:
-        """Return the passages of the document at a path."""
-        return self._load(path)
+    def _passages(self, unit: str) -> Iterable[Passage] | None:
+        return self._load(unit.removeprefix(self._mark))
 
 
 class Contents:

@@ -27,7 +27,7 @@ from ktx_cli.core import (
 )
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.search.base import STEP, Base, Identity, Refreshed
-from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Documents, Found, Hit, Scope, files_between
+from ktx_cli.search.corpus import DOCUMENT, NOT_HERE, Contents, Document, Documents, Found, Hit, Scope, files_between
 from ktx_cli.search.explanations import explaining
 from ktx_cli.search.index import Store, add, changing, forget_words, identity, open_index, remove
 from ktx_cli.search.store import IndexStore, NewPart
@@ -645,7 +645,11 @@ def _changes(stored: Store | None, contents: Contents, tree: Tree, emit: Emit) -
     signatures = contents.signatures()
     rows = [] if stored is None else stored.database.ask("SELECT key, signature, digest FROM units")
     known = {key: (signature, digest) for key, signature, digest in rows}
-    changed = [unit for unit, signature in signatures.items() if known.get(unit, ("",))[0] != signature]
+    changed = [
+        unit
+        for unit, signature in signatures.items()
+        if known.get(unit, ("",))[0] != signature or known[unit][1] == NOT_HERE
+    ]
     for number, unit in enumerate(changed):
         digest = contents.digest(unit, tree)
         is_same = unit in known and known[unit][1] == digest
@@ -653,7 +657,9 @@ def _changes(stored: Store | None, contents: Contents, tree: Tree, emit: Emit) -
             now = contents.parts(unit, tree)
             yield from _part_changes(stored, unit, now, functools.partial(contents.documents, unit, tree))
             contents.release(unit)
-        yield _UnitChange(unit, signatures[unit], digest, read=not is_same)
+            digest = NOT_HERE if NOT_HERE in now.values() else digest
+        if known.get(unit) != (signatures[unit], digest):
+            yield _UnitChange(unit, signatures[unit], digest, read=not is_same)
         if number % 100 == 0:
             emit(StepProgress(STEP, number, len(changed)))
     for unit in sorted(known.keys() - signatures.keys()):

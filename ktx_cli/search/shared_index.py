@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Emit, KtxError, StepProgress, StorageError, monotonic
-from ktx_cli.project import Tree, hash_of, write_atomic
+from ktx_cli.project import Tree, write_atomic
 from ktx_cli.search.base import Base, Identity, Refreshed
-from ktx_cli.search.corpus import Contents
+from ktx_cli.search.corpus import NOT_HERE, Contents
 from ktx_cli.search.explanations import explaining
 from ktx_cli.search.location import SharedIndex
 from ktx_cli.search.shared_session import (
@@ -32,9 +32,11 @@ from ktx_cli.search.shared_writer import (
     KEPT_DAYS,
     Digests,
     TreeWriter,
+    digest_of_tree,
     drop_old,
     move_to_new_roots,
     nearest_tree,
+    revived_tree,
     units_of,
 )
 
@@ -212,16 +214,18 @@ def refresh_shared(
     session = SearchSession(index.database, read_only=False)
     try:
         signatures = contents.signatures()
-        units = digests_of(signatures, contents, tree, read_memo(index))
-        digest = hash_of(sorted(f"{unit}\n{own}" for unit, (_, own) in units.items()))
+        known = {unit: each for unit, each in read_memo(index).items() if each[1] != NOT_HERE}
+        units: Digests = digests_of(signatures, contents, tree, known)
+        digest = digest_of_tree(units)
         done = Refreshed(rebuilt=not has_tables(session))
         number = None if done.rebuilt else _known_tree(session, digest)
         if number is None:
             with session.transaction():
                 indexes = _create(session)
-                number = _revived(session, digest)
+                number = revived_tree(session, digest)
                 writer = TreeWriter(session, contents, tree, done, emit)
-                number = number or writer.store(units, digest)
+                if number is None:
+                    number, units = writer.store(units)
                 for statement in indexes:
                     session.execute(statement)
             if writer.wrote_root:  # otherwise Postgres expects that the root has no parts
@@ -251,15 +255,6 @@ _OF_PARTS: Final = ("docs", "postings", "parts")
 def _known_tree(session: SearchSession, digest: str) -> int | None:
     """Return the tree with a digest."""
     rows = session.ask("SELECT id FROM {p}trees WHERE digest = %s AND dropped IS NULL", (digest,))
-    return int(rows[0][0]) if rows else None
-
-
-def _revived(session: SearchSession, digest: str) -> int | None:
-    """Return the tree with a digest, also one that was dropped and whose content is still there."""
-    update = "UPDATE {p}trees SET dropped = NULL, used = now() WHERE digest = %s RETURNING id"
-    rows = session.ask(update, (digest,))
-    if rows:
-        move_to_new_roots(session)
     return int(rows[0][0]) if rows else None
 
 

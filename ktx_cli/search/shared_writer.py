@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ktx_cli.core import Emit, StepProgress
-from ktx_cli.project import SharedDatabase, Tree, stored_text
+from ktx_cli.project import SharedDatabase, Tree, hash_of, stored_text
 from ktx_cli.search.base import STEP, Refreshed
-from ktx_cli.search.corpus import KINDS, Contents, Document, digest_of
+from ktx_cli.search.corpus import KINDS, NOT_HERE, Contents, Document, digest_of
 from ktx_cli.search.shared_session import SearchSession, reader_of
 from ktx_cli.search.shared_store import TreeParts, flags_of, is_long, key_of, parts_of
 from ktx_cli.search.stems import stem
@@ -69,6 +69,20 @@ def nearest_tree(session: SearchSession, digests: Mapping[str, str]) -> int | No
     return int(rows[0][0]) if rows else None
 
 
+def digest_of_tree(units: Digests) -> str:
+    """Return the digest of a tree with these units."""
+    return hash_of(sorted(f"{unit}\n{digest}" for unit, (_, digest) in units.items()))
+
+
+def revived_tree(session: SearchSession, digest: str) -> int | None:
+    """Return the tree with a digest, also one that was dropped and whose content is still there."""
+    update = "UPDATE {p}trees SET dropped = NULL, used = now() WHERE digest = %s RETURNING id"
+    rows = session.ask(update, (digest,))
+    if rows:
+        move_to_new_roots(session)
+    return int(rows[0][0]) if rows else None
+
+
 class TreeWriter:
     """Stores one tree in a transaction."""
 
@@ -82,24 +96,35 @@ class TreeWriter:
         self._parts: list[str] = []
         self._following_part = int(session.ask("SELECT coalesce(max(id), 0) + 1 FROM {p}parts")[0][0])
 
-    def store(self, units: Digests, digest: str) -> int:
-        """Store a tree with the parts that no other tree has, and return its number."""
+    def store(self, units: Digests) -> tuple[int, Digests]:
+        """Store a tree with the parts that no other tree has, and return its number and its units.
+
+        Units whose content is neither stored nor on this machine have the digest `NOT_HERE`.
+        """
         session = self._session
         near = nearest_tree(session, {unit: own for unit, (_, own) in units.items()})
         before = {} if near is None else units_of(session, near)
         same = {unit for unit, (_, own) in units.items() if before.get(_stored(unit)) == own}
         kept, gone = self._parts_of(near, {_stored(unit) for unit in same})
         added: set[int] = set()
+        absent: dict[str, tuple[str, str]] = {}
         known = self._stored_parts(units.keys() - same)
         for place, unit in enumerate(sorted(units.keys() - same)):
-            added |= self._store_unit(unit, known.get(_stored(unit), {}))
+            parts = self._store_unit(unit, known.get(_stored(unit), {}), units[unit][1])
+            if parts is None:
+                absent[unit] = (units[unit][0], NOT_HERE)
+            added |= parts or set()
             if place % 100 == 0:
                 self._emit(StepProgress(STEP, place, len(units) - len(same)))
         self._flush()
-        number = self._insert_tree(digest, len(units), near, added - gone, gone - added)
-        self._describe(number, near, kept | added, {_stored(unit): own for unit, (_, own) in units.items()})
-        self._done.removed = self._number_of(gone - added)
-        return number
+        units = {**units, **absent}
+        digest = digest_of_tree(units)
+        number = revived_tree(session, digest) if absent else None
+        if number is None:
+            number = self._insert_tree(digest, len(units), near, added - gone, gone - added)
+            self._describe(number, near, kept | added, {_stored(unit): own for unit, (_, own) in units.items()})
+            self._done.removed = self._number_of(gone - added)
+        return number, units
 
     def _parts_of(self, near: int | None, same: Collection[str]) -> tuple[set[int], set[int]]:
         """Return the parts of a tree that the new one shares, and its other parts."""
@@ -111,9 +136,15 @@ class TreeWriter:
         )
         return {part for part, unit in rows if unit in same}, {part for part, unit in rows if unit not in same}
 
-    def _store_unit(self, unit: str, known: dict[tuple[str, str], int]) -> set[int]:
-        """Store the missing parts of a unit, and return all of them. `known` are its stored parts."""
+    def _store_unit(self, unit: str, known: dict[tuple[str, str], int], digest: str) -> set[int] | None:
+        """Store the missing parts of a unit, and return all of them, or None if they are neither stored nor here.
+
+        `known` are its stored parts.
+        """
         now = self._contents.parts(unit, self._tree)
+        if NOT_HERE in now.values():
+            part = known.get(("", digest))
+            return None if part is None else {part}
         found = {known[key] for name, digest in now.items() if (key := (_stored(name), digest)) in known}
         missing = [name for name, digest in now.items() if (_stored(name), digest) not in known]
         for name, documents in self._contents.documents(unit, self._tree, missing):

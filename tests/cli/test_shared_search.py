@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.project import Layout, load_config
 from ktx_cli.search import close_search_readers
+from ktx_cli.search.location import SharedIndex, index_of
+from ktx_cli.search.shared_session import SearchSession, drop_statement
 from ktx_cli.testing.servers import PostgresServer
 from tests.cli.conftest import Share
 
@@ -92,15 +95,49 @@ def test_a_user_without_rights_is_told_so(
 STOCK = "# Stock\n\nShelves are counted at noon.\n"
 
 
-def test_passages_are_those_of_the_own_commit(ktx: Run, share: Share, ingested: Path, git: Callable[..., str]) -> None:
-    """Whatever documents another clone has read since, on a branch of its own or from older files."""
+@pytest.fixture
+def documented(share: Share, ingested: Path) -> tuple[Path, Path]:
+    """Two clones of a project with a folder of documents."""
     config = ingested / "ktx.yaml"
     config.write_text(
         config.read_text().replace("connections:\n", "connections:\n  docs: {driver: documents, path: docs}\n")
     )
     (ingested / "docs").mkdir()
     (ingested / "docs/stock.md").write_text(STOCK)
-    one, two = share(search="postgres")
+    return share(search="postgres")
+
+
+def test_a_clone_without_the_documents_hides_them_from_no_other(
+    ktx: Run, documented: tuple[Path, Path], git: Callable[..., str]
+) -> None:
+    one, two = documented
+    assert ktx("ingest", "docs", "--project-dir", str(one), "--json").code == 0
+    git(two, "pull", "-q")
+    (two / "docs/stock.md").rename(two / "elsewhere.md")
+    index = index_of(Layout(two), load_config(two / "ktx.yaml").config, os.environ)
+    assert isinstance(index, SharedIndex)
+    session = SearchSession(index.database, read_only=False)
+    session.execute(drop_statement(index.database))
+    session.close()
+
+    def found(tree: Path) -> list[str]:
+        answer = ktx("search", "shelves", "--kind", "passage", "--project-dir", str(tree), "--json")
+        assert answer.envelope["warnings"] == []
+        return [each["id"].split(":")[2] for each in answer.data["hits"]]
+
+    assert ktx("index", "--project-dir", str(two), "--json").code == 0
+    assert found(two) == []
+    assert ktx("index", "--project-dir", str(one), "--json").code == 0
+    assert found(one) == ["stock"]
+    assert ktx("index", "--project-dir", str(two), "--json").code == 0
+    assert found(two) == ["stock"], "the text that the other clone stored"
+
+
+def test_passages_are_those_of_the_own_commit(
+    ktx: Run, documented: tuple[Path, Path], git: Callable[..., str]
+) -> None:
+    """Whatever documents another clone has read since, on a branch of its own or from older files."""
+    one, two = documented
 
     def found(tree: Path, word: str) -> list[str]:
         hits = ktx("search", word, "--kind", "passage", "--project-dir", str(tree), "--json").data["hits"]

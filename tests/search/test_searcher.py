@@ -54,7 +54,7 @@ class Project:
     def __init__(self, root: Path, embedder: Embedder | None = None) -> None:
         self.root, self.path, self.embedder = root, root / ".ktx" / "search.sqlite", embedder
         self.values: Sequence[ColumnValues] = VALUES
-        self.passages: Iterable[Passage] = [Passage("docs#1", "shop", "Handbook", "Parcels leave at noon.", "Dispatch")]
+        self.passages: Iterable[Passage] | None = [Passage("docs#1", "shop", "Handbook", "Parcels leave at noon.", "Dispatch")]
         self.stamp = "1"
         self.path.parent.mkdir()
         self.write("semantic-layer/shop/orders.yaml", ORDERS)
@@ -165,6 +165,21 @@ def test_nothing_changed_writes_nothing(project: Project) -> None:
     again = project.refresh()
     assert (again.rebuilt, again.added, again.removed, again.units) == (False, 0, 0, 0)
     assert traces(project.root) == before
+
+
+def test_a_document_that_is_not_on_this_machine_is_read_once_it_is(project: Project) -> None:
+    text, project.passages = project.passages, None
+    project.refresh()
+    assert project.ids("dispatch") == [] and project.codes() == [], "another run would not find it either"
+    before = traces(project.root)
+    assert project.refresh().units == 0 and traces(project.root) == before
+    project.passages = text
+    assert project.refresh().added == 1
+    assert project.ids("dispatch") == [("passage", "docs#1")]
+    assert project.refresh().units == 0
+    project.passages, project.stamp = None, "2"
+    project.refresh()
+    assert project.ids("dispatch") == [], "its former content is not that of the commit"
 
 
 def test_only_what_changed_is_read_again(project: Project) -> None:

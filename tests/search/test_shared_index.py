@@ -430,6 +430,36 @@ def test_words_of_another_tree_neither_find_anything_nor_are_shown(trees: Trees)
         assert (found.hits, dict(found.corrected), dict(found.suggested)) == ((), {}, {}), query
 
 
+def test_a_host_without_a_document_hides_it_from_no_other(trees: Trees, database: SharedDatabase) -> None:
+    one, two = trees
+    text, one.passages = one.passages, None
+    one.refresh()
+    assert one.ids("dispatch") == [] and one.codes() == []
+    counted = rows_of(database)
+    one.refresh()
+    assert rows_of(database) == counted, "the same tree"
+    assert two.ids("dispatch") == [("passage", "docs#1")] and two.codes() == ["index_behind"]
+    two.refresh()
+    assert two.ids("dispatch") == [("passage", "docs#1")] and two.codes() == []
+    assert one.codes() == []
+    one.refresh()
+    assert one.ids("dispatch") == [("passage", "docs#1")] and one.codes() == [], "now another host has stored it"
+    assert rows_of(database)["trees"] == 2
+    one.write("wiki/global/churn.md", "# Churn\n\nA zebra.\n")
+    one.refresh()
+    assert one.ids("dispatch") == [("passage", "docs#1")] and one.ids("zebra") == [("page", "churn")]
+    one.passages = text
+
+
+def test_a_document_that_comes_to_a_host_is_stored_by_its_next_run(trees: Trees) -> None:
+    one, _ = trees
+    text, one.passages = one.passages, None
+    one.refresh()
+    one.passages = text
+    one.refresh()
+    assert one.ids("dispatch") == [("passage", "docs#1")] and one.codes() == []
+
+
 def test_a_commit_adds_no_counts_of_words(trees: Trees, database: SharedDatabase) -> None:
     one, _ = trees
     for number in range(20):
