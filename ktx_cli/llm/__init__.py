@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from ktx_cli.llm.backends.codex.backend import codex_host
     from ktx_cli.llm.backends.codex.binary import find_codex
     from ktx_cli.llm.backends.codex.isolation import machine_settings
-    from ktx_cli.llm.embeddings import DEFAULT_MODELS, Embedder, create_embedder, missing_package, model_folder
+    from ktx_cli.llm.embeddings import (
+        DEFAULT_MODELS,
+        Embedder,
+        StatesLength,
+        create_embedder,
+        missing_package,
+        model_folder,
+    )
     from ktx_cli.llm.errors import CallNames, LlmError, ToolError, llm_error
     from ktx_cli.llm.executor import Message, RunFinal, RunHandle, RunRequest, settled
     from ktx_cli.llm.governor import Governor

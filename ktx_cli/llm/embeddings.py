@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from ktx_cli.core import Command, Hint, NotReadyError, SettingPath, one_line
+from ktx_cli.core import Command, Hint, KtxError, NotReadyError, SettingPath, one_line
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project import Embeddings, KtxConfig, Retry, origin_of, read_bytes, redact_url, resolve, resolve_plain
 
@@ -37,6 +37,18 @@ class Embedder(Protocol):
 
         Raises `KtxError`: the model is missing (`not_ready`), its server cannot be reached (`connection`), rejects the
         key (`auth`), asks to wait (`rate_limit`) or returns something else (`execution`).
+        """
+        ...
+
+
+@runtime_checkable
+class StatesLength(Protocol):
+    """An embedder that may know the length of its vectors without computing one."""
+
+    def stated_length(self) -> int | None:
+        """Return the length that the files of the model state, or None if they state none.
+
+        Raises `NotReadyError` if the model is missing.
         """
         ...
 
@@ -133,6 +145,8 @@ def missing_package(name: str, error: ImportError | None = None) -> NotReadyErro
 
 
 _BATCH: Final = 256
+_MOST_HEADER: Final = 1 << 20
+"""The most bytes of a header of a file of tensors that are read."""
 
 
 class Model2VecEmbedder:
@@ -157,6 +171,16 @@ class Model2VecEmbedder:
             # One process: its worker processes would be started again for every batch.
             vectors = self._loaded.encode(list(texts), use_multiprocessing=False).tolist()
         return checked(vectors, len(texts), None, f"the model `{self._name}`")
+
+    def stated_length(self) -> int | None:
+        """Return the number of columns of the table of vectors, as `dimensions` cuts it."""
+        try:
+            with (model_folder(self._name, self._project_dir) / "model.safetensors").open("rb") as stream:
+                header = json.loads(stream.read(min(int.from_bytes(stream.read(8), "little"), _MOST_HEADER)))
+            length = int(header["embeddings"]["shape"][1])
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            return None  # loading the model tells what is wrong with it
+        return length if self.dimensions is None else min(length, self.dimensions)
 
     def _load(self) -> Any:
         stay_offline()
@@ -214,7 +238,8 @@ class LocalEmbedder:
     """A model in this process, loaded for the first text from a folder (in the project) or the hub's cache."""
 
     def __init__(self, name: str, project_dir: Path, dimensions: int | None, batch_size: int) -> None:
-        self._name, self._folder = name, origin_of(project_dir) / Path(name).expanduser()
+        self._name, self._project_dir = name, project_dir
+        self._folder = origin_of(project_dir) / Path(name).expanduser()
         self._loaded: Any = None
         self._lock = threading.Lock()
         self.model, self.dimensions, self.batch_size = f"sentence-transformers:{name}", dimensions, batch_size
@@ -225,6 +250,21 @@ class LocalEmbedder:
             self._loaded = self._loaded or self._load()
             vectors = self._loaded.encode(list(texts), show_progress_bar=False).tolist()
         return checked(vectors, len(texts), self.dimensions, f"the model `{self._name}`")
+
+    def stated_length(self) -> int | None:
+        """Return the length of what the last part of the model with a stated length returns, as `dimensions` cuts it.
+
+        A part that pools in several ways at once returns more, and is not the stated one.
+        """
+        length = None
+        try:
+            folder = model_folder(self._name, self._project_dir)
+            for module in json.loads(read_bytes(folder / "modules.json") or b"[]"):
+                settings = json.loads(read_bytes(folder / module["path"] / "config.json") or b"{}")
+                length = settings.get("out_features", settings.get("word_embedding_dimension", length))
+        except (KtxError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return None  # as above
+        return length if self.dimensions is None or length is None else min(length, self.dimensions)
 
     def _load(self) -> Any:
         stay_offline()

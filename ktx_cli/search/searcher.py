@@ -542,7 +542,8 @@ def refresh(
 
     Units whose files have the same sizes and times are skipped; if only the times differ, just the times are updated.
     Vectors of another model are deleted, and all vectors without an embedder. If the embedder fails, the result has an
-    `error`. `check_length`: compare the length of the model's vectors even if none is missing, by computing one more.
+    `error`. `check_length`: compare the length of the model's vectors even if none is missing, by computing one more
+    unless the files of the model state it.
     Raises `StorageError` without changing the index.
     """
     if not isinstance(path, Path):
@@ -562,7 +563,7 @@ def refresh(
             wanted = embedder()
             if check_length and wanted is not None:
                 stored_length = Store(index.database).dimensions(model_name(wanted))
-                if stored_length and stored_length != (length := length_of(wanted)):
+                if stored_length and stored_length != (length := length_of(wanted, stored_length)):
                     drop_other_lengths(index.changed, length)
             if needs_vectors(index.database, wanted):
                 index.commit()

@@ -318,9 +318,12 @@ def _embed(
     from ktx_cli.search.vectors import EMBEDDED, embedded_text, length_of, model_name, packed, unpack
 
     model = model_name(embedder)
-    is_embedded = session.ask("SELECT 1 FROM {p}models WHERE tree = %s AND model = %s", (tree, model))
-    if is_embedded and not (check_length and _drop_other_lengths(session, model, length_of(embedder))):
-        return 0
+    known = session.ask("SELECT dimensions FROM {p}models WHERE tree = %s AND model = %s", (tree, model))
+    if known:
+        dimensions = known[0][0]
+        length = length_of(embedder, dimensions) if check_length and dimensions else dimensions
+        if length == dimensions or not _drop_other_lengths(session, model, length):
+            return 0
     parts = parts_of(session, tree)
     missing = session.ask(
         "SELECT DISTINCT ON (d.digest) d.digest, d.name, d.summary, d.fields FROM {p}docs AS d"

@@ -61,8 +61,15 @@ def needs_vectors(database: sqlite3.Connection, embedder: Embedder | None) -> bo
     return database.execute(f"SELECT 1 {_MISSING} LIMIT 1", EMBEDDED).fetchone() is not None
 
 
-def length_of(embedder: Embedder) -> int:
-    """Return the length of the vectors that a model returns now. Raises the errors of the embedder."""
+def length_of(embedder: Embedder, known: int) -> int:
+    """Return the length of the vectors that a model returns now. Raises the errors of the embedder.
+
+    `known`: the length of the stored vectors. If the files of a model state it, the model is not loaded.
+    """
+    from ktx_cli.llm import StatesLength
+
+    if isinstance(embedder, StatesLength) and embedder.stated_length() == known:
+        return known
     return len(embedder.embed([_PROBE])[0])
 
 

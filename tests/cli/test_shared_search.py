@@ -133,9 +133,7 @@ def test_a_clone_without_the_documents_hides_them_from_no_other(
     assert found(two) == ["stock"], "the text that the other clone stored"
 
 
-def test_passages_are_those_of_the_own_commit(
-    ktx: Run, documented: tuple[Path, Path], git: Callable[..., str]
-) -> None:
+def test_passages_are_those_of_the_own_commit(ktx: Run, documented: tuple[Path, Path], git: Callable[..., str]) -> None:
     """Whatever documents another clone has read since, on a branch of its own or from older files."""
     one, two = documented
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.llm.embeddings import Endpoint, create_embedder
-from ktx_cli.project.config.blocks import Retry
+from ktx_cli.llm.embeddings import Endpoint, LocalEmbedder, Model2VecEmbedder, StatesLength, create_embedder
+from ktx_cli.project.config.blocks import Embeddings, Retry
 from ktx_cli.project.config.model import KtxConfig
 
 Answer = tuple[int, Any]
@@ -230,6 +230,44 @@ def test_a_model2vec_folder_of_the_project(tmp_path: Path) -> None:
     assert found == [[1, 0, 2], [0, 1, 2], [0.5, 0.5, 2]]
     cut = embed(tmp_path, ["left"], backend="model2vec", model="model", dimensions=2)
     assert cut == [[1, 0]]
+
+
+def model2vec_of(folder: Path, **settings: Any) -> Model2VecEmbedder:
+    return Model2VecEmbedder.of(Embeddings(backend="model2vec", model="model", **settings), folder)
+
+
+def test_a_model2vec_folder_states_the_length_of_its_vectors(tmp_path: Path) -> None:
+    small_model(tmp_path / "model")
+    for dimensions, length in ((None, 3), (2, 2)):
+        found = model2vec_of(tmp_path, dimensions=dimensions)
+        assert isinstance(found, StatesLength)
+        assert found.stated_length() == length == len(found.embed(["left"])[0])
+    for damage in (b"", b"\0" * 8, b"\x02" + b"\0" * 7 + b"{}", b"\xff" * 20):
+        (tmp_path / "model" / "model.safetensors").write_bytes(damage)
+        assert model2vec_of(tmp_path).stated_length() is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "dimensions", "length"),
+    [
+        ({"": {"hidden_size": 7}, "1_Pooling": {"word_embedding_dimension": 7}, "2_Normalize": None}, None, 7),
+        ({"": {}, "1_Pooling": {"word_embedding_dimension": 7}, "2_Dense": {"out_features": 5}}, None, 5),
+        ({"": {}, "1_Pooling": {"word_embedding_dimension": 7}}, 4, 4),
+        ({"": {}}, None, None),
+        ({"": []}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_the_folder_of_a_sentence_transformer_states_it_too(
+    parts: dict[str, Any], dimensions: int | None, length: int | None, tmp_path: Path
+) -> None:
+    for path, settings in parts.items():
+        (tmp_path / "model" / path).mkdir(parents=True, exist_ok=True)
+        if settings is not None:
+            (tmp_path / "model" / path / "config.json").write_text(json.dumps(settings))
+    if parts:
+        (tmp_path / "model" / "modules.json").write_text(json.dumps([{"path": path} for path in parts]))
+    assert LocalEmbedder("model", tmp_path, dimensions, 8).stated_length() == length
 
 
 def test_sentence_transformers_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,9 @@ class Project:
     def __init__(self, root: Path, embedder: Embedder | None = None) -> None:
         self.root, self.path, self.embedder = root, root / ".ktx" / "search.sqlite", embedder
         self.values: Sequence[ColumnValues] = VALUES
-        self.passages: Iterable[Passage] | None = [Passage("docs#1", "shop", "Handbook", "Parcels leave at noon.", "Dispatch")]
+        self.passages: Iterable[Passage] | None = [
+            Passage("docs#1", "shop", "Handbook", "Parcels leave at noon.", "Dispatch")
+        ]
         self.stamp = "1"
         self.path.parent.mkdir()
         self.write("semantic-layer/shop/orders.yaml", ORDERS)
@@ -384,6 +386,20 @@ class Longer(Stub):
         return [[*vector, 0.5] for vector in super().embed(texts)]
 
 
+class Stating(Stub):
+    """A model whose files state the length of its vectors."""
+
+    def stated_length(self) -> int | None:
+        return 3
+
+
+class StatingOther(Longer):
+    """A model with other files than before."""
+
+    def stated_length(self) -> int | None:
+        return 4
+
+
 @pytest.fixture
 def meaning(tmp_path: Path) -> Iterator[tuple[Project, Stub]]:
     stub = Stub()
@@ -432,6 +448,15 @@ def test_a_model_with_vectors_of_another_length_embeds_all_again(
     assert project.refresh(check_length=not changed).vectors == known + changed
     assert project.codes("departing") == [] and ("page", "churn") in project.ids("departing")
     assert project.refresh(check_length=True).vectors == 0
+
+
+def test_a_model_is_not_loaded_if_its_files_state_that_nothing_changed(project: Project) -> None:
+    project.embedder = stating = Stating()
+    known = project.refresh(check_length=True).vectors
+    stating.texts.clear()
+    assert project.refresh(check_length=True).vectors == 0 and stating.texts == []
+    project.embedder = StatingOther()
+    assert project.refresh(check_length=True).vectors == known
 
 
 def test_values_of_rows_are_given_to_no_model(meaning: tuple[Project, Stub]) -> None:

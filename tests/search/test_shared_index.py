@@ -35,7 +35,7 @@ from ktx_cli.search.store import IndexStore
 from ktx_cli.search.tables import find_tables
 from ktx_cli.testing.servers import PostgresServer
 from tests.search.test_demo_questions import SETS, prepared
-from tests.search.test_searcher import Longer, Project, Stub
+from tests.search.test_searcher import Longer, Project, Stating, Stub
 
 _NUMBERS = itertools.count()
 
@@ -648,6 +648,8 @@ def test_a_model_whose_vectors_have_another_length(tmp_path: Path, server: str, 
     assert first.codes("departing") == ["no_vectors"] and first.refresh().vectors == 0
     assert first.refresh(check_length=True).vectors == known and first.codes("departing") == [], "as `ktx index` does"
     assert first.refresh(check_length=True).vectors == 0
+    first.embedder = stating = Stating()
+    assert first.refresh(check_length=True).vectors == 0 and stating.texts == [], "the model is not loaded"
     close_search_readers()
     running.execute(f'DROP SCHEMA "{database.schema}" CASCADE')
 

@@ -116,10 +116,7 @@ def test_another_column_of_the_same_name_is_a_change(shop: Postgres) -> None:
         (["ALTER TABLE a ENABLE ROW LEVEL SECURITY"], {"a"}),
         (["ALTER TABLE parted_1 ENABLE ROW LEVEL SECURITY"], {"parted"}),
         (
-            [
-                "CREATE SCHEMA _timescaledb_internal",
-                "CREATE TABLE _timescaledb_internal.chunk () INHERITS (base)",
-            ],
+            ["CREATE SCHEMA _timescaledb_internal", "CREATE TABLE _timescaledb_internal.chunk () INHERITS (base)"],
             {"base"},
         ),
     ],
