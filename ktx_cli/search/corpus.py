@@ -696,14 +696,15 @@ class Passages(WholeUnits):
     def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
         """Return the only part."""
         found = super().parts(unit, tree)
-        return dict.fromkeys(found, NOT_HERE) if found and self._passages(unit) is None else found
+        return dict.fromkeys(found, NOT_HERE) if found and self._load(unit.removeprefix(self._mark)) is None else found
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
         """Return the passages of a document."""
-        return passage_documents(self._passages(unit) or ()) if unit in self._digests else ()
+        return passage_documents(self.passages(unit.removeprefix(self._mark))) if unit in self._digests else ()
 
-    def _passages(self, unit: str) -> Iterable[Passage] | None:
-        return self._load(unit.removeprefix(self._mark))
+    def passages(self, path: str) -> Iterable[Passage]:
+        """Return the passages of the document at a path, or none if it is not on this machine."""
+        return self._load(path) or ()
 
 
 class Contents:

@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import combinations
@@ -36,6 +37,8 @@ from ktx_cli.search.store import (
     storable,
     stored_texts,
     tag,
+    unpacked,
+    words_of,
 )
 
 _SCRIPT: Final = f"""
@@ -60,9 +63,10 @@ END;
 CREATE TRIGGER docs_removed AFTER DELETE ON docs BEGIN
     UPDATE totals SET number = number - 1, length = length - old.length WHERE kind = old.kind;
 END;
-CREATE TABLE spellings (word TEXT PRIMARY KEY, backwards TEXT NOT NULL, stem TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE spellings (
+    word TEXT PRIMARY KEY, backwards TEXT NOT NULL, stem TEXT NOT NULL, docs INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE INDEX spellings_backwards ON spellings (backwards);
-CREATE INDEX spellings_of_stem ON spellings (stem);
 CREATE TABLE vectors (doc INTEGER PRIMARY KEY, vector BLOB NOT NULL) STRICT;
 CREATE VIRTUAL TABLE texts USING fts5 (tag, {", ".join(TIERS)}, tokenize = 'ascii');
 CREATE VIRTUAL TABLE terms USING fts5vocab (texts, row);
@@ -547,28 +551,36 @@ def add(
     numbers = []
     following: dict[str, int] = {}
     spelled: dict[str, str] = {}
+    docs: Counter[str] = Counter()
     for document in documents:
-        texts, length = stored_texts(document, spelled)
+        texts, length, words = stored_texts(document, spelled)
+        docs.update(words)
         number = following.get(document.kind) or _following(database, document.kind)
         following[document.kind] = number + 1
         _insert(database, number, part, document, texts, length)
         named = ((storable(each), number) for each in document.mentions)
         database.executemany("INSERT OR IGNORE INTO mentions VALUES (?, ?)", named)
         numbers.append(number)
-    database.executemany(
-        "INSERT OR IGNORE INTO spellings VALUES (?, ?, ?)", ((word, word[::-1], to) for word, to in spelled.items())
-    )
+    more = "ON CONFLICT (word) DO UPDATE SET docs = docs + excluded.docs"
+    rows = ((word, word[::-1], to, docs[word]) for word, to in spelled.items())
+    database.executemany(f"INSERT INTO spellings VALUES (?, ?, ?, ?) {more}", rows)
     return numbers
 
 
 def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> set[str]:
-    """Remove documents with their vectors, and return the stems that they had."""
+    """Remove documents with their vectors and the words that no other document has, and return the stems they had."""
     rows = [(number,) for number in numbers]
-    columns = " || ' ' || ".join(ALL_COLUMNS)
+    columns = " || ' ' || ".join(f"t.{each}" for each in ALL_COLUMNS)
     found: set[str] = set()
+    fewer: Counter[str] = Counter()
+    query = f"SELECT {columns}, d.fields FROM texts AS t JOIN docs AS d ON d.id = t.rowid WHERE t.rowid = ?"
     for row in rows:
-        texts = database.execute(f"SELECT {columns} FROM texts WHERE rowid = ?", row).fetchone()
-        found.update(texts[0].split() if texts else ())
+        for texts, fields in database.execute(query, row).fetchall():
+            found.update(texts.split())
+            fewer.update(words_of(unpacked(fields)))
+    lost = ((count, word) for word, count in fewer.items())
+    database.executemany("UPDATE spellings SET docs = docs - ? WHERE word = ?", lost)
+    database.executemany("DELETE FROM spellings WHERE word = ? AND docs <= 0", ((word,) for word in fewer))
     for table, key in (("texts", "rowid"), ("vectors", "doc"), ("mentions", "doc"), ("docs", "id")):
         database.executemany(f"DELETE FROM {table} WHERE {key} = ?", rows)
     return found
@@ -579,15 +591,12 @@ _FEW: Final = 5_000
 
 
 def forget_words(database: sqlite3.Connection, stems: Set[str]) -> None:
-    """Delete words that no document contains any more, because they may belong to values that are now hidden."""
-    gone = [each for each in sorted(stems) if not _is_had(database, each)] if len(stems) <= _FEW else None
-    if gone == []:
-        return
-    database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
-    if gone is None:
-        database.execute("DELETE FROM spellings WHERE stem NOT IN (SELECT term FROM terms)")
-    else:
-        database.executemany("DELETE FROM spellings WHERE stem = ?", ((each,) for each in gone))
+    """Rewrite the index of words if no document has one of the stems any more.
+
+    They may belong to values that are now hidden, and remain in the file otherwise.
+    """
+    if len(stems) > _FEW or not all(_is_had(database, each) for each in sorted(stems)):
+        database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
 
 
 def _is_had(database: sqlite3.Connection, term: str) -> bool:

@@ -178,7 +178,7 @@ class TreeWriter:
     def _add(self, part: int, document: Document, spelled: dict[str, str]) -> None:
         number = self._following[document.kind]
         self._following[document.kind] += 1
-        texts, length = stored_texts(document, spelled)
+        texts, length, _ = stored_texts(document, spelled)
         columns = {tier: texts[tier].split() for tier in TIERS}
         size = sum(map(len, columns.values())) + len(texts["tag"].split())
         amounts: dict[str, float] = dict.fromkeys(columns["beside"], 0.0)

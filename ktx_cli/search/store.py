@@ -13,7 +13,7 @@ from ktx_cli.search.corpus import PHRASE, Document, Scope
 from ktx_cli.search.forms import forms
 from ktx_cli.search.stems import asked_words, folded, plain_words, stem
 
-VERSION: Final = 10
+VERSION: Final = 11
 """Version of the tables, stems and document contents. An index of another version is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
@@ -206,28 +206,45 @@ class IndexStore(Protocol):
         """
 
 
-def stored_texts(document: Document, spelled: dict[str, str]) -> tuple[dict[str, str], float]:
-    """Return the stems of a document for each column, and its weighted length. Adds words and stems to `spelled`."""
+def stored_texts(document: Document, spelled: dict[str, str]) -> tuple[dict[str, str], float, set[str]]:
+    """Return the stems of a document for each column, its weighted length, and its words.
+
+    Adds words and stems to `spelled`.
+    """
     texts = dict.fromkeys(ALL_COLUMNS, "")
     length = 0.0
+    words: set[str] = set()
     for tier, weight in TIERS.items():
         own = [each.text for each in document.fields if tier_of(each.weight) == tier]
         if tier == "phrases":
-            texts[tier] = _phrases_text(own, spelled)
+            texts[tier] = _phrases_text(own, spelled, words)
             continue
         found = [word for text in own for word in plain_words(text)]
+        words.update(found)
         spelled.update((word, stem(word)) for word in found if word not in spelled)
         texts[tier] = "  ".join(spelled[word] for word in found)
         length += weight * len(found)
     texts["tag"] = " ".join(_tags(document))
-    return texts, length
+    return texts, length, words
 
 
-def _phrases_text(texts: Iterable[str], spelled: dict[str, str]) -> str:
+def words_of(fields: Iterable[tuple[str, float, str]]) -> set[str]:
+    """Return the words that `stored_texts` finds in the fields of a document, as `unpacked` returns them."""
+    found: set[str] = set()
+    for _, weight, text in fields:
+        if tier_of(weight) == "phrases":
+            found.update(word for line in text.splitlines() for word in asked_words(line))
+        else:
+            found.update(plain_words(text))
+    return found
+
+
+def _phrases_text(texts: Iterable[str], spelled: dict[str, str], words: set[str]) -> str:
     """Return the stems of phrases without uninformative words; those of a question are followed by its form."""
     phrases = []
     for line in (line for text in texts for line in text.splitlines()):
         found = asked_words(line)
+        words.update(found)
         spelled.update((word, stem(word)) for word in found if word not in spelled)
         marks = map(form_mark, forms(folded(line))[-1:])
         phrases.append("  ".join((*(spelled[word] for word in found), *marks)))

@@ -559,3 +559,16 @@ def test_an_index_that_cannot_be_read_explains_nothing(tmp_path: Path) -> None:
     assert explaining_in(project.path, "shop", ["orders.revenue"]) == {}
     project.path.write_bytes(b"no database at all")
     assert explaining_in(project.path, "shop", ["orders.revenue"]) == {}
+
+
+def test_a_form_of_a_word_that_no_document_has_any_more_is_not_suggested(project: Project) -> None:
+    project.write("wiki/global/returns.md", "# Returns\n\nThe policies of returns.\n")
+    project.write("wiki/global/refunds.md", "# Refunds\n\nThe policy of refunds.\n")
+    project.refresh()
+    assert dict(project.search("polices returns").found.suggested) == {"polices": "policies"}
+    assert sorted(project.ids("policie")) == [("page", "refunds"), ("page", "returns")]
+    project.write("wiki/global/returns.md", "# Returns\n\nThe terms of returns.\n")
+    project.refresh()
+    found = project.search("polices returns").found
+    assert (dict(found.corrected), dict(found.suggested)) == ({}, {})
+    assert project.ids("policie") == []

@@ -47,6 +47,10 @@ def words_of(database: Connection) -> set[str]:
     return {word for (word,) in database.ask("SELECT word FROM spellings")}
 
 
+def counted_words(store: Store) -> dict[str, int]:
+    return dict(store.database.ask("SELECT word, docs FROM spellings"))
+
+
 def indexed(project: Project, path: Path, *, stored: bool = True) -> Store:
     refresh(path, contents_of(project, stored=stored), WorkingTree(project.layout.root))
     database = open_index(path)
@@ -82,6 +86,7 @@ def test_an_index_is_that_of_its_files_after_any_edit(one: Any, two: Any) -> Non
         again = indexed(project, path)
         assert seen(again) == seen(whole)
         assert again.lengths == whole.lengths
+        assert counted_words(again) == counted_words(whole)
 
 
 def edited(project: Project, path: Path, edit: Sequence[tuple[str, Any]]) -> Store:
