@@ -1,11 +1,13 @@
 """Nightly scans of an estate: the first one, one with nothing changed, and one with 1 % of the tables changed.
 
 An estate is one database of N tables in schemas of 100, with 20 columns and 40 rows a table: a key, references to three
-other tables, times, texts and numbers. Printed for each size: the wall and CPU seconds of `ktx scan --depth structural`
-and `--depth profile`, each in a process of its own, the statements that the database received, the ratio to the first
-scan, and the growth from size to size. A DuckDB file has evidence for all its tables together: a change of one table
-makes a scan read all. Exit 1 when a night with 1 % changed on Postgres takes more than 60 s of CPU, or sends more than
-20 statements for each changed table and 60 others.
+other tables, times, texts and numbers. Printed for each size: the seconds of CPU and the elapsed seconds of `ktx scan
+--depth structural` and `--depth profile`, each in a process of its own, the SELECTs that the database received (not
+counted in DuckDB, which runs in that process), the CPU as a share of the first scan of the same depth, and its growth
+from size to size. CPU is that of ktx alone, without the server's; elapsed seconds also have the server's work, on the
+same machine. A DuckDB file has evidence for all its tables together: a change of one table makes a scan read all. Exit
+1 when the second night with changes on Postgres takes more than 60 s of CPU, or sends more than 20 SELECTs for each
+changed table and 60 others; also when Postgres was asked for and is not installed.
 
     python benchmarks/bench_nightly.py [--sizes 500 5000] [--engines postgres duckdb] [--share 0.01]
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +37,8 @@ KTX = str(installed_ktx())
 SIZES = (500, 5_000)
 SCHEMA, ROWS, AT_ONCE = 100, 40, 250
 """The tables of a schema, the rows of a table, and the statements sent together when an estate is built."""
+
+_SELECT = re.compile(r"/\* ktx \*/\s*(?:SELECT|WITH)\b")
 
 NOUNS = (
     *("order", "invoice", "payment", "shipment", "contract", "ticket", "campaign", "session", "employee", "asset"),
@@ -100,7 +105,12 @@ class Database:
 
     entry: str
     change: Callable[[Sequence[str]], None]
-    statements: Callable[[], int]
+    statements: Callable[[], int] | None = None
+
+
+def selects(log: str) -> int:
+    """Return how many SELECTs of ktx are in the log of a Postgres server."""
+    return len(_SELECT.findall(log))
 
 
 def on_postgres(server: PostgresServer, tables: int) -> Database:
@@ -115,11 +125,11 @@ def on_postgres(server: PostgresServer, tables: int) -> Database:
                 session.execute(";".join(statements[start : start + AT_ONCE]).encode())
 
     change([*creations(tables), "ANALYZE"])
-    return Database(f"{{driver: postgres, url: '{url}'}}", change, lambda: server.log.count("/* ktx */ SELECT"))
+    return Database(f"{{driver: postgres, url: '{url}'}}", change, lambda: selects(server.log))
 
 
 def on_duckdb(folder: Path, tables: int) -> Database:
-    """Return an estate in a DuckDB file, which counts no statements."""
+    """Return an estate in a DuckDB file."""
     import duckdb
 
     path = folder / f"estate_{tables}.duckdb"
@@ -130,7 +140,7 @@ def on_duckdb(folder: Path, tables: int) -> Database:
                 database.execute(statement)
 
     change(list(creations(tables)))
-    return Database(f"{{driver: duckdb, path: '{path}'}}", change, lambda: 0)
+    return Database(f"{{driver: duckdb, path: '{path}'}}", change)
 
 
 def project_of(database: Database, folder: Path) -> Path:
@@ -147,18 +157,19 @@ def project_of(database: Database, folder: Path) -> Path:
 
 @dataclass
 class Night:
-    """What a scan took: seconds of CPU and in all, and statements."""
+    """What a scan took: seconds of CPU and in all, and SELECTs, None if they are not counted."""
 
     cpu: float
     wall: float
-    statements: int
+    statements: int | None
 
 
 def scan(project: Path, database: Database, depth: str) -> Night:
     """Run `ktx scan` as a process of its own."""
     environ = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": str(project.parent / "config")}
     environ |= {f"GIT_{who}_{what}": "bench" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    before, started = database.statements(), time.perf_counter()
+    counted = database.statements
+    before, started = 0 if counted is None else counted(), time.perf_counter()
     words = [KTX, "--project-dir", str(project), "scan", "--depth", depth, "--json"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ) as process:
         assert process.stderr is not None
@@ -168,7 +179,7 @@ def scan(project: Path, database: Database, depth: str) -> Night:
     if process.returncode:
         raise SystemExit(f"ktx scan failed ({process.returncode}): {said.decode()[-2000:]}")
     wall = time.perf_counter() - started
-    return Night(usage.ru_utime + usage.ru_stime, wall, database.statements() - before)
+    return Night(usage.ru_utime + usage.ru_stime, wall, None if counted is None else counted() - before)
 
 
 NIGHTS = ("structure, first", "structure, again", "first", "nothing changed", "changed", "changed again")
@@ -183,21 +194,22 @@ def measure(name: str, database: Database, tables: int, share: float, folder: Pa
             database.change(edits(tables, share, number))
         found[night] = scan(project, database, "structural" if night.startswith("structure") else "profile")
         took, first = found[night], found["structure, first" if night.startswith("structure") else "first"]
+        sent = "not counted" if took.statements is None else f"{took.statements:,} SELECTs"
         print(
-            f"{name:<9}{tables:>6,} tables  {night:<17}{took.cpu:>8.1f} s CPU {took.wall:>8.1f} s"
-            f"{took.statements:>8,} statements, {first.cpu / max(took.cpu, 0.01):>6.1f} x faster than the first",
+            f"{name:<9}{tables:>6,} tables  {night:<17}{took.cpu:>8.1f} s CPU of ktx,{took.wall:>8.1f} s elapsed,"
+            f"{sent:>15}, {took.cpu / first.cpu:>6.1%} of the CPU of the first",
             flush=True,
         )
     return found
 
 
 def grown(name: str, measured: dict[int, dict[str, Night]]) -> None:
-    """Print how the seconds grow from size to size."""
+    """Print how the seconds of CPU grow from size to size."""
     sizes = sorted(measured)
     for small, large in pairwise(sizes):
         for night in NIGHTS:
-            ratio = measured[large][night].cpu / max(measured[small][night].cpu, 0.01)
-            print(f"{name:<9}{night:<17} {large / small:g} times the tables take {ratio:.1f} times as long")
+            ratio = measured[large][night].cpu / measured[small][night].cpu
+            print(f"{name:<9}{night:<17} {large / small:g} times the tables take {ratio:.1f} times the CPU")
 
 
 def main() -> None:
@@ -207,7 +219,8 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=("postgres", "duckdb"), choices=("postgres", "duckdb"))
     parser.add_argument("--share", type=float, default=0.01)
     asked = parser.parse_args()
-    slow = False
+    failed = []
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {asked.share:.1%} of the tables changed each night")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for engine in asked.engines:
@@ -217,16 +230,17 @@ def main() -> None:
                 try:
                     stack.enter_context(server)
                 except ServerMissingError as error:
-                    print(f"Postgres: left out, {error}")
+                    failed.append(f"Postgres was left out: {error}")
                     continue
             for tables in asked.sizes:
                 database = on_postgres(server, tables) if engine == "postgres" else on_duckdb(folder, tables)
                 measured[tables] = measure(engine, database, tables, asked.share, folder)
                 changed, most = measured[tables]["changed again"], 60 + 20 * max(1, round(tables * asked.share))
-                slow |= engine == "postgres" and (changed.cpu > 60 or changed.statements > most)
+                if engine == "postgres" and (changed.cpu > 60 or (changed.statements or 0) > most):
+                    failed.append(f"{tables:,} tables take more than 60 s of CPU or {most:,} SELECTs")
             grown(engine, measured)
-    if slow:
-        sys.exit("slower than promised")
+    if failed:
+        sys.exit("; ".join(failed))
 
 
 if __name__ == "__main__":
