@@ -82,8 +82,8 @@ def measure(engine: str, options: dict[str, Any], columns: int) -> bool:
             for child, key in pairs
         ]
         reader = SketchReader(connector, 1, lambda: False, fail)
-        own, _ = seconds_of(lambda: reader.read(dict.fromkeys(child for child, _ in pairs)))
-        keys, _ = seconds_of(lambda: reader.read(dict.fromkeys(key for _, key in pairs)))
+        own, _ = seconds_of(lambda: reader.read([(child, None) for child, _ in pairs]))
+        keys, _ = seconds_of(lambda: reader.read([(key, None) for _, key in pairs]))
         joins = sum(seconds for seconds, _ in exact)
         print(
             f"{engine:<9}{len(pairs)} joins of {large.rows:,} rows: exact {joins:.1f} s in {len(pairs)} statements; "

@@ -96,17 +96,16 @@ class RowChecks:
         self, candidates: Sequence[Candidate], sampled: Mapping[Candidate, Check | None]
     ) -> dict[Candidate, Check | None]:
         """Return the checks of those whose sketches are comparable; those of all others stay as they are."""
-        wanted: dict[ColumnFacts, Any] = dict.fromkeys(candidate.key for candidate in candidates)
-        wanted |= {candidate.child: _sentinel_of(candidate) for candidate in candidates}
         sent = self.sketches.statements
-        self.sketches.read(wanted)
+        children = [(candidate.child, _sentinel_of(candidate)) for candidate in candidates]
+        self.sketches.read([*((candidate.key, None) for candidate in candidates), *children])
         self.queries += self.sketches.statements - sent
         checks: dict[Candidate, Check | None] = {}
         for candidate in candidates:
             if not self.sketches.late.isdisjoint((candidate.child, candidate.key)):
                 self.unchecked.add((candidate.child,))
                 continue
-            found = self.sketches.containment(candidate.child, candidate.key)
+            found = self.sketches.containment(candidate.child, candidate.key, _sentinel_of(candidate))
             check = None if found is None else found.check(sampled[candidate])
             if check is not None:
                 checks[candidate] = check

@@ -228,6 +228,10 @@ def likely_distinct(column: ColumnFacts) -> float:
     return min(column.distinct + unseen, filled)
 
 
+Wanted = tuple["ColumnFacts", Any]
+"""A column to sketch, and a value that counts as NULL, or None for none."""
+
+
 @dataclass(slots=True)
 class SketchReader:
     """Reads the sketches of columns, each at most once.
@@ -242,7 +246,7 @@ class SketchReader:
     note: Callable[[str, SourceError], None]
     statements: int = 0
     late: set[ColumnFacts] = field(default_factory=set)
-    _sketches: dict[ColumnFacts, Sketch | None] = field(default_factory=dict)
+    _sketches: dict[Wanted, Sketch | None] = field(default_factory=dict)
     _estimates: dict[ColumnFacts, tuple[float, float]] = field(default_factory=dict)
     _estimated: set[TableFacts] = field(default_factory=set)
     _is_broken: bool = False
@@ -256,25 +260,27 @@ class SketchReader:
         kind = None if samples_itself(self.connector) else kind_of(child, self.connector.dialect)
         return kind is not None and kind == kind_of(key, self.connector.dialect)
 
-    def read(self, wanted: Mapping[ColumnFacts, Any]) -> None:
-        """Read the sketches of columns that are not known yet. `wanted`: column -> a value that counts as NULL."""
-        by_table: dict[TableFacts, list[ColumnFacts]] = defaultdict(list)
-        for column in wanted:
-            if column not in self._sketches and column not in self.late:
-                by_table[column.table].append(column)
+    def read(self, wanted: Iterable[Wanted]) -> None:
+        """Read the sketches that are not known yet."""
+        by_table: dict[TableFacts, list[Wanted]] = defaultdict(list)
+        for each in dict.fromkeys(wanted):
+            if each not in self._sketches and each[0] not in self.late:
+                by_table[each[0].table].append(each)
         groups = []
-        for columns in by_table.values():
-            columns.sort(key=lambda column: column.position)  # The statement is the same in the next scan.
-            starts = range(0, len(columns), COLUMNS_PER_STATEMENT)
-            groups += [columns[start : start + COLUMNS_PER_STATEMENT] for start in starts]
+        for own in by_table.values():
+            own.sort(key=lambda each: (each[0].position, repr(each[1])))  # The statement is the same in the next scan.
+            starts = range(0, len(own), COLUMNS_PER_STATEMENT)
+            groups += [own[start : start + COLUMNS_PER_STATEMENT] for start in starts]
         with ThreadPoolExecutor(self.concurrency, thread_name_prefix="ktx-sketch") as pool:
-            read = in_this_operation(self._read)
-            for _ in pool.map(lambda columns: read(columns, wanted), groups):
+            for _ in pool.map(in_this_operation(self._read), groups):
                 pass
 
-    def containment(self, child: ColumnFacts, key: ColumnFacts) -> Containment | None:
-        """Return how many of a column's values are in a key, or None if one of the two has no sketch."""
-        mine, theirs = self._sketches.get(child), self._sketches.get(key)
+    def containment(self, child: ColumnFacts, key: ColumnFacts, excluded: Any = None) -> Containment | None:
+        """Return how many of a column's values are in a key, or None if one of the two has no sketch.
+
+        `excluded`: the value of the column that counts as NULL.
+        """
+        mine, theirs = self._sketches.get((child, excluded)), self._sketches.get((key, None))
         return None if mine is None or theirs is None else containment(mine, theirs)
 
     def repeats(self, column: ColumnFacts, others: Sequence[ColumnFacts]) -> bool:
@@ -292,9 +298,9 @@ class SketchReader:
         if self._estimate_in_database(columns):
             return
         hashed = [column for column in columns if kind_of(column, self.connector.dialect) is not None]
-        self.read(dict.fromkeys(hashed))
+        self.read([(column, None) for column in hashed])
         for column in hashed:
-            sketch = self._sketches.get(column)
+            sketch = self._sketches.get((column, None))
             if sketch is not None and sketch.filled:
                 self._estimates[column] = 1 - sketch.distinct / sketch.filled, sketch.error
 
@@ -319,59 +325,59 @@ class SketchReader:
                 self._estimates[column] = 1 - int(distinct) / int(filled), deviation
         return True
 
-    def _read(self, columns: Sequence[ColumnFacts], wanted: Mapping[ColumnFacts, Any]) -> None:
+    def _read(self, wanted: Sequence[Wanted]) -> None:
         """Read the sketches of columns of one table, one by one if the common statement fails.
 
         It may take too long, or one of the columns makes it fail. If a single column takes too long, so would the
         others. If no column has a sketch yet, the database has none, and is asked no more. Columns that an earlier scan
         read one by one are not sent again with others.
         """
-        together = list(columns)
-        if not self._is_recalled(columns, wanted):
-            together = [column for column in columns if not self._is_recalled([column], wanted)]
-        singly = [column for column in columns if len(together) < 2 or column not in together]
+        together = list(wanted)
+        if not self._is_recalled(wanted):
+            together = [each for each in wanted if not self._is_recalled([each])]
+        singly = [each for each in wanted if len(together) < 2 or each not in together]
         if len(together) > 1:
             try:
-                self._send(together, wanted)
+                self._send(together)
             except SourceError as error:
                 if error.code == "connection":
                     raise
-                singly = list(columns)
-        for column in singly:
+                singly = list(wanted)
+        for each in singly:
             if self._is_broken:
                 return
             try:
-                self._send([column], wanted)
+                self._send([each])
             except SourceError as error:
-                self._sketches[column] = None
-                self.note(f"could not sketch {column}", error)
+                self._sketches[each] = None
+                self.note(f"could not sketch {each[0]}", error)
                 self._is_broken = error.code != "timeout" and not any(self._sketches.values())
                 if error.code == "timeout":
                     return
 
-    def _send(self, columns: Sequence[ColumnFacts], wanted: Mapping[ColumnFacts, Any]) -> None:
+    def _send(self, wanted: Sequence[Wanted]) -> None:
         """Read sketches with one statement, if there is time. Raises `SourceError`."""
-        statement, most = self._statement(columns, wanted), len(columns) * (SKETCH_SIZE + 1)
+        statement, most = self._statement(wanted), len(wanted) * (SKETCH_SIZE + 1)
         with self._lock:
             if not may_ask(self.connector, statement, max_rows=most, is_late=self.is_out_of_time()):
-                self.late.update(columns)
+                self.late.update(column for column, _ in wanted)
                 return
             self.statements += 1
         result = self.connector.query(statement, max_rows=most)
         if result.truncated:  # By the size of the answer.
-            self._sketches.update(dict.fromkeys(columns))
+            self._sketches.update(dict.fromkeys(wanted))
             return
-        sketched = [self._sketched(column, wanted[column]) for column in columns]
-        self._sketches.update(zip(columns, sketches_of(result.rows, sketched), strict=True))
+        sketched = [self._sketched(*each) for each in wanted]
+        self._sketches.update(zip(wanted, sketches_of(result.rows, sketched), strict=True))
 
-    def _is_recalled(self, columns: Sequence[ColumnFacts], wanted: Mapping[ColumnFacts, Any]) -> bool:
-        """Return whether the answer of an earlier scan is used for these columns together."""
-        statement, most = self._statement(columns, wanted), len(columns) * (SKETCH_SIZE + 1)
+    def _is_recalled(self, wanted: Sequence[Wanted]) -> bool:
+        """Return whether the answer of an earlier scan is used for these sketches together."""
+        statement, most = self._statement(wanted), len(wanted) * (SKETCH_SIZE + 1)
         return isinstance(self.connector, ForwardingConnector) and self.connector.recalls(statement, max_rows=most)
 
-    def _statement(self, columns: Sequence[ColumnFacts], wanted: Mapping[ColumnFacts, Any]) -> str:
-        sketched = [self._sketched(column, wanted[column]) for column in columns]
-        return sketch_statement(columns[0].table.table, sketched, self.connector.dialect)
+    def _statement(self, wanted: Sequence[Wanted]) -> str:
+        sketched = [self._sketched(*each) for each in wanted]
+        return sketch_statement(wanted[0][0].table.table, sketched, self.connector.dialect)
 
     def _sketched(self, column: ColumnFacts, excluded: Any) -> SketchedColumn:
         kind = kind_of(column, self.connector.dialect)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from benchmarks.relationship_fixtures.discovering import discover_database
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.blocks import Relationships, Scan
+from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships import row_checks, sketches
+from ktx_cli.scan.relationships.columns import Candidate, NameMatch, Overlap, gather
 from ktx_cli.scan.relationships.record import Check, Status
 from ktx_cli.scan.relationships.sketches import Containment, Sketch, containment, share_bounds, sketches_of
 from ktx_cli.warehouses import sketch as statements
@@ -223,6 +226,29 @@ def test_a_placeholder_is_no_value_of_a_sketch(shop: Any) -> None:
     check = found.inferred(ORDER).check
     assert check is not None
     assert (check.missing, check.compared > 0) == (0, True)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_placeholder_of_a_column_is_a_value_of_the_same_column_as_a_key(shop: Any) -> None:
+    """A dimension whose row 0 means "unknown" refers to another table, in which it has no row."""
+    made = [
+        "CREATE TABLE sources AS SELECT n AS id, 's' || n AS name FROM range(1, 6001) AS t(n)",
+        "CREATE TABLE dimension AS SELECT n AS id, 'd' || n AS name FROM range(0, 301) AS t(n)",
+        "CREATE TABLE facts AS SELECT CASE WHEN n % 4 = 0 THEN 0 ELSE 1 + n * 7919 % 300 END AS id"
+        " FROM range(1, 20001) AS t(n)",
+    ]
+    with shop.open(made, "duckdb") as connector:
+        tables = connector.introspect(Scope()).tables
+        known = gather(connector.dialect, tables, profile_tables(connector, tables, Budget()).tables)
+        source, dimension, fact = (
+            next(each for each in known.tables if each.table.ref.name == name).column("id")
+            for name in ("sources", "dimension", "facts")
+        )
+        without = Overlap(300, 0, 300, 300, exact=False, sentinel=0, sentinel_rows=1)
+        outer = Candidate(dimension, source, NameMatch(0, 0), overlap=without, probability=1.0)
+        inner = Candidate(fact, dimension, NameMatch(0, 0), overlap=replace(without, sentinel=None), probability=1.0)
+        checks = row_checks.RowChecks(connector, Relationships(), 5).check_candidates([outer, inner])
+    assert checks[inner] == Check(20_000, 0, exact=True)
 
 
 @pytest.mark.usefixtures("large")
