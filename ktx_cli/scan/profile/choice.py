@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, ResultWarning
 from ktx_cli.scan.review import AuthoredSources
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ktx_cli.project import Database, ProfiledTables
     from ktx_cli.scan.committed import Committed
 
-UNUSED = "unused"
+UNUSED: Final = "unused"
 """The frequency of a table that no statement in the query history reads."""
 
 
@@ -99,10 +100,15 @@ def _joined(document: Mapping[str, Any]) -> Iterator[str]:
             yield str(join.get("to"))
 
 
+_PART: Final = r"(?:\"(?:[^\"]|\"\")+\"|`[^`]+`|\[[^\]]+\]|[\w$-]+)"
+_NAME: Final = re.compile(rf"{_PART}(?:\s*\.\s*{_PART})*")
+_QUOTES: Final = re.compile(r"[\"`\[\]]")
+
+
 def _named(text: object, names: Mapping[str, Sequence[TableRef]]) -> Iterator[TableRef]:
     """Yield the tables that occur in a table name or a statement."""
     if not isinstance(text, str):
         return
-    words = "".join(character if character.isalnum() or character in "_$." else " " for character in text)
-    for word in words.casefold().split():
+    for match in _NAME.finditer(text.casefold()):
+        word = ".".join(_QUOTES.sub("", part).strip() for part in re.findall(_PART, match[0]))
         yield from names.get(word, ()) or names.get(word.rpartition(".")[2], ())

@@ -103,6 +103,12 @@ _FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem", "is_res
 _RANK: Final = (
     "CASE WHEN shown = :text THEN 0 WHEN folded = :folded THEN 1 WHEN instr(folded, :folded) = 1 THEN 2 ELSE 3 END"
 )
+_FIND: Final = f"""
+    SELECT connection, schema_name, table_name, column_name, value, count, complete, {_RANK} AS rank
+    FROM dictionary_values JOIN dictionary_columns ON id = column_id
+    WHERE instr(folded, :folded) > 0 AND (:connection IS NULL OR connection = :connection)
+    ORDER BY rank, count IS NULL, count DESC, connection, schema_name, table_name, column_name, shown LIMIT :most
+"""
 _KINDS: Final = tuple(MatchKind)
 
 
@@ -245,15 +251,13 @@ def find_values(
     searched = tuple(_searched(database, connection))
     if not wanted["text"]:
         return ValueMatches((), searched)
-    rows = database.execute(
-        f"SELECT connection, schema_name, table_name, column_name, value, count, complete, {_RANK} AS rank"
-        " FROM dictionary_values JOIN dictionary_columns ON id = column_id"
-        " WHERE instr(folded, :folded) > 0 AND (:connection IS NULL OR connection = :connection)"
-        " ORDER BY rank, count IS NULL, count DESC, connection, schema_name, table_name, column_name, shown",
-        wanted,
-    )
-    found = tuple(itertools.islice(filter(keep, map(_match, rows)), limit + 1))
-    return ValueMatches(found[:limit], searched, more=len(found) > limit)
+    most = limit + 1
+    while True:  # A database on another host sends all rows that it is asked for.
+        rows = database.execute(_FIND, {**wanted, "most": most}).fetchall()
+        found = tuple(itertools.islice(filter(keep, map(_match, rows)), limit + 1))
+        if len(found) > limit or len(rows) < most:
+            return ValueMatches(found[:limit], searched, more=len(found) > limit)
+        most *= 8
 
 
 def without_private(sampled: SampledTable) -> TableProfile:

@@ -378,7 +378,8 @@ ORDER BY table_schema, table_name, constraint_name, ordinal_position
 """
 _CHANGES = """
 SELECT table_schema, table_name, CONCAT_WS(' ', create_time, update_time) FROM information_schema.tables
-WHERE table_type = 'BASE TABLE' AND update_time < NOW() - INTERVAL 3 SECOND AND table_schema NOT IN
+WHERE table_type = 'BASE TABLE' AND update_time < NOW() - INTERVAL 3 SECOND
+  AND COALESCE(create_options, '') NOT LIKE '%partitioned%' AND table_schema NOT IN
   ('mysql', 'information_schema', 'performance_schema', 'sys', '_statistics_', '__internal_schema')
 """
 
@@ -387,8 +388,9 @@ def read_changes(read: Reader) -> dict[port.TableRef, str]:
     """Return table -> a string that changes with its rows: the time of the last commit that changed it.
 
     Nothing is missed. Tables are absent whose time the server does not know: it forgets the time of an InnoDB table
-    when it restarts, and when it needs the memory for other tables. So are partitioned tables, and those that
-    have just been changed, because the time has whole seconds.
+    when it restarts, and when it needs the memory for other tables. So are partitioned tables, because it may forget the
+    time of the partition that was changed last, and tables that have just been changed, because the time has whole
+    seconds.
     """
     ((version, comment),) = read("SELECT version(), @@version_comment")
     if "mariadb" not in f"{version} {comment}".lower():

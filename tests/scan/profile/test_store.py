@@ -227,6 +227,20 @@ def test_all_lists_are_saved_with_a_few_statements(database: sqlite3.Connection)
     assert counted.statements < 20
 
 
+@pytest.mark.parametrize(("first", "statements"), [(0, 2), (5, 3), (150, 4), (299, 4), (300, 4)])
+def test_a_search_asks_for_no_more_rows_than_it_needs(
+    first: int, statements: int, database: sqlite3.Connection
+) -> None:
+    lists = [ColumnValues(ORDERS, f"c{number:03}", (("paid", 2),), complete=True) for number in range(300)]
+    save_values(database, "shop", [], Dictionary(tuple(lists)), privacy="local")
+    counted = Counted(database)
+    found = find_values(counted, "paid", limit=4, keep=lambda match: int(match.column[1:]) >= first)
+    assert [match.column for match in found.matches] == [
+        f"c{number:03}" for number in range(first, min(first + 4, 300))
+    ]
+    assert (found.more, counted.statements) == (first < 296, statements)
+
+
 def test_saving_again_replaces(database: sqlite3.Connection) -> None:
     saved(database)
     save_values(database, "shop", [], Dictionary((LISTS.columns[0],)), privacy="local")
