@@ -17,7 +17,7 @@ from pyiceberg.types import StringType
 
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableEvident, table_evidence
+from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableEvident, reader_of, table_evidence
 from ktx_cli.warehouses.registry import connect
 from tests.warehouses.lake.tables import IcebergLake
 
@@ -113,8 +113,14 @@ def test_another_column_of_the_same_name_is_a_change(shop: Postgres) -> None:
 @pytest.mark.parametrize(
     ("statements", "unknown"),
     [
-        (["ALTER TABLE a ENABLE ROW LEVEL SECURITY"], {"a"}),
-        (["ALTER TABLE parted_1 ENABLE ROW LEVEL SECURITY"], {"parted"}),
+        (["CREATE POLICY p ON a USING (EXISTS (SELECT FROM b WHERE b.id = a.id))"], {"a"}),
+        (["CREATE POLICY p ON a USING (x > extract(hour FROM now()))"], {"a"}),
+        (["CREATE POLICY p ON a USING (x IN (SELECT id FROM b))"], {"a"}),
+        (["CREATE POLICY p ON a USING (current_date > '2024-01-01')"], {"a"}),
+        (
+            ["CREATE POLICY p ON a USING (true)", "CREATE POLICY q ON a USING (current_setting('x.y', true) = 'z')"],
+            {"a"},
+        ),
         (
             ["CREATE SCHEMA _timescaledb_internal", "CREATE TABLE _timescaledb_internal.chunk () INHERITS (base)"],
             {"base"},
@@ -125,8 +131,40 @@ def test_rows_that_depend_on_more_than_the_table_are_unknown(
     statements: list[str], unknown: set[str], shop: Postgres
 ) -> None:
     before = shop.evidence()
-    shop.change(*statements)
+    shop.change("ALTER TABLE a ENABLE ROW LEVEL SECURITY", *statements)
     assert before.keys() - shop.evidence().keys() == unknown
+
+
+def test_other_row_policies_are_a_change(shop: Postgres) -> None:
+    """Those that look at nothing but the row; others show other rows without any change of the table."""
+    known = shop.evidence()
+    for statement in (
+        "ALTER TABLE a ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY p ON a USING (x > 3 AND (id = 7 OR NOT (x = 8)))",
+        "ALTER POLICY p ON a USING (x > 4)",
+        "CREATE POLICY q ON a AS RESTRICTIVE FOR SELECT USING (x < 9)",
+        "ALTER TABLE a FORCE ROW LEVEL SECURITY",
+        "DROP POLICY p ON a",
+        "ALTER TABLE a NO FORCE ROW LEVEL SECURITY",
+    ):
+        shop.change(statement)
+        before, known = known, shop.evidence()
+        assert "a" in known and changed(before, known) == {"a"}, statement
+    shop.change("ALTER TABLE parted_1 ENABLE ROW LEVEL SECURITY")
+    assert changed(known, shop.evidence()) == {"parted"}
+
+
+def test_a_user_in_another_group_is_another_reader(shop: Postgres) -> None:
+    user, group = (f"{name}_{random.randrange(10**9)}" for name in ("analyst", "group"))
+    shop.change(f"CREATE ROLE {user} LOGIN PASSWORD 'x'", f"CREATE ROLE {group}")
+    found = []
+    for statement in ("SELECT 1", f"GRANT {group} TO {user}", f"ALTER ROLE {user} BYPASSRLS"):
+        shop.change(statement)
+        url = shop.server.url(shop.url.rpartition("/")[2], user=user, password="x")
+        with connect(ConnectionSpec("shop", "postgres", {"url": url})) as connector:
+            found.append(reader_of(connector))
+    assert len(set(found)) == 3
+    shop.change(f"DROP ROLE {user}", f"DROP ROLE {group}")
 
 
 def test_counters_that_began_again_prove_nothing(shop: Postgres) -> None:

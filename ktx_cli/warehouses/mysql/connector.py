@@ -388,8 +388,8 @@ def read_changes(read: Reader) -> dict[port.TableRef, str]:
     """Return table -> a string that changes with its rows: the time of the last commit that changed it.
 
     Nothing is missed. Tables are absent whose time the server does not know: it forgets the time of an InnoDB table
-    when it restarts, and when it needs the memory for other tables. So are partitioned tables, because it may forget the
-    time of the partition that was changed last, and tables that have just been changed, because the time has whole
+    when it restarts, and when it needs the memory for other tables. So are partitioned tables, because it may forget
+    the time of the partition that was changed last, and those that have just been changed, because the time has whole
     seconds.
     """
     ((version, comment),) = read("SELECT version(), @@version_comment")

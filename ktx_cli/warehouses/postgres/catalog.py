@@ -116,8 +116,9 @@ SELECT oid::bigint, pg_catalog.pg_get_viewdef(oid) FROM pg_catalog.pg_class WHER
 # The counters of a table count its changes since the last reset of statistics, whose times therefore belong to the
 # evidence: a crash resets the statistics of the background writer too. A table has another file after TRUNCATE, VACUUM
 # FULL, a rewrite, and a refresh of a materialized view; `relnatts` also counts columns that were dropped. The rows that
-# a policy shows may depend on any other table, and DML on compressed chunks of Timescale has counters elsewhere.
-_CHANGES = """
+# a policy shows may depend on other tables and on the time if it calls anything. DML on compressed chunks of Timescale
+# has counters elsewhere.
+_CHANGES = r"""
 WITH RECURSIVE part (root, oid) AS (
     SELECT oid, oid FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 'm')
     UNION ALL
@@ -131,6 +132,19 @@ server (epoch) AS (
       AND NOT pg_catalog.pg_is_in_recovery()
       AND pg_catalog.version() NOT LIKE '%-YB-%' AND pg_catalog.version() NOT LIKE '%Greenplum%'
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'citus')),
+guarded (oid, policies, is_steady) AS (
+    SELECT c.oid, pg_catalog.md5(pg_catalog.array_to_string(ARRAY[
+               c.relowner::bigint::varchar, c.relforcerowsecurity::varchar, pg_catalog.string_agg(
+                   p.facts, ' ' ORDER BY p.polname)], '/')),
+           pg_catalog.bool_and(pg_catalog.regexp_match(pg_catalog.regexp_replace(
+               p.condition, '\m(and|or|not)\M', '', 'gi'), '[[:alnum:]_"]\s*[(]|current_|localtime', 'i') IS NULL)
+    FROM pg_catalog.pg_class AS c LEFT JOIN (
+        SELECT polrelid, polname, pg_catalog.pg_get_expr(polqual, polrelid) AS condition,
+               pg_catalog.array_to_string(ARRAY[
+                   polname::varchar, polcmd::varchar, polpermissive::varchar, pg_catalog.array_to_string(polroles, ','),
+                   pg_catalog.pg_get_expr(polqual, polrelid)], '/') AS facts
+        FROM pg_catalog.pg_policy) AS p ON p.polrelid = c.oid
+    WHERE c.relrowsecurity GROUP BY c.oid, c.relowner, c.relforcerowsecurity),
 written (oid) AS (
     SELECT relation FROM pg_catalog.pg_locks
     WHERE locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
@@ -140,18 +154,20 @@ SELECT n.nspname::varchar, root.relname::varchar,
            leaf.oid::bigint, leaf.relfilenode::bigint, leaf.relnatts::bigint,
            pg_catalog.pg_stat_get_tuples_inserted(leaf.oid),
            pg_catalog.pg_stat_get_tuples_updated(leaf.oid), pg_catalog.pg_stat_get_tuples_deleted(leaf.oid)], '/'
-       ), ' ' ORDER BY leaf.oid)], ' ')
+       ), ' ' ORDER BY leaf.oid), pg_catalog.string_agg(guarded.policies, ' ' ORDER BY leaf.oid)], ' ')
 FROM part
 JOIN pg_catalog.pg_class AS root ON root.oid = part.root
 JOIN pg_catalog.pg_namespace AS n ON n.oid = root.relnamespace
 JOIN pg_catalog.pg_class AS leaf ON leaf.oid = part.oid
 LEFT JOIN pg_catalog.pg_am AS am ON am.oid = leaf.relam
+LEFT JOIN guarded ON guarded.oid = leaf.oid
 CROSS JOIN server
 WHERE NOT root.relispartition AND n.nspname <> 'information_schema' AND pg_catalog.left(n.nspname, 3) <> 'pg_'
 GROUP BY n.nspname, root.relname, server.epoch
 HAVING pg_catalog.bool_and(leaf.relkind = 'p' OR (leaf.relkind IN ('r', 'm') AND am.amname = 'heap'))
-   AND NOT pg_catalog.bool_or(leaf.relrowsecurity OR leaf.oid IN (SELECT oid FROM written) OR leaf.relnamespace IN (
-       SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '_timescaledb_internal'))
+   AND NOT pg_catalog.bool_or(
+       guarded.is_steady IS FALSE OR leaf.oid IN (SELECT oid FROM written) OR leaf.relnamespace IN (
+           SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '_timescaledb_internal'))
 """
 
 
@@ -160,9 +176,10 @@ def read_changes(read: Reader) -> dict[TableRef, str]:
 
     A session may report its changes to the counters a second after its transaction, and up to a minute later if it is
     busy. A change in the minute before a scan can therefore count as one of the time after it: the next scan sees it.
-    Absent are tables that a transaction is changing, those with row-level security, foreign tables and those that
-    extensions store elsewhere, and all tables of a standby, of a server that does not count, and of databases that only
-    look like Postgres. A session of a superuser that switches `track_counts` off is not noticed.
+    Absent are tables that a transaction is changing, those whose row policies call functions or read other tables,
+    foreign tables and those that extensions store elsewhere, and all tables of a standby, of a server that does not
+    count, and of databases that only look like Postgres. A session of a superuser that switches `track_counts` off is
+    not noticed.
     """
     return {TableRef(schema, name): text for schema, name, text in read(_CHANGES)}
 

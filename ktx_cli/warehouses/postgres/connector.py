@@ -282,7 +282,11 @@ class PostgresConnector(ServerConnector):
         tables, problems = catalog.read(scope, catalog=database)
         return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version))
 
-    session_facts = ("SELECT current_user::varchar, session_user::varchar, pg_catalog.current_database()::varchar",)
+    session_facts = (
+        "SELECT current_user::varchar, session_user::varchar, pg_catalog.current_database()::varchar",
+        "SELECT rolname::varchar, rolsuper, rolbypassrls FROM pg_catalog.pg_roles"
+        " WHERE pg_catalog.pg_has_role(oid, 'USAGE') ORDER BY 1",
+    )
 
     def table_evidence(self, tables: Sequence[Table]) -> Mapping[TableRef, str]:
         """See `TableEvident` and `read_changes`."""
