@@ -431,7 +431,7 @@ async def coordinating(
         coordinator = Coordinator(plan, context, runner, make, database, queue, queue_schema(shared))
         stack.push_async_callback(coordinator.close)
         await _clear(queue.app, database, coordinator.schema)
-        words = [str(plan.command)]
+        words = plan.command.words
         await asyncio.to_thread(
             store_package, database, plan.layout, plan.run_id, words, context.base, works, context.library
         )

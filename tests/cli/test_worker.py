@@ -114,7 +114,14 @@ def test_workers_of_other_clones_make_the_same_tree(
 
 @pytest.mark.timeout(120)
 def test_a_worker_exports_its_units_as_traces_of_their_own(
-    company: Path, configure: Run, share: Run, model: Model, start: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    company: Path,
+    configure: Run,
+    share: Run,
+    shared_schema: SharedSchema,
+    model: Model,
+    start: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     configure(*TOPICS[:2], at_once=1)
     share()
@@ -126,6 +133,7 @@ def test_a_worker_exports_its_units_as_traces_of_their_own(
         assert start(company, "ingest").wait() == 0, said(tmp_path)
         os.kill(worker.pid, signal.SIGTERM)
         assert worker.wait() == 0, said(tmp_path)
+    assert shared_schema.rows("SELECT DISTINCT command FROM usage") == [("ktx ingest",)], "as without workers"
     (command,) = collector.named("ktx worker")
     assert command.attributes["process.exit.code"] == 0 and "error.type" not in command.attributes
     units = collector.named("work_unit")
