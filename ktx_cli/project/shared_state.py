@@ -217,7 +217,7 @@ class SharedStateConnection:
 
     While one thread is in a transaction, the others wait. Outside a transaction, a statement waits for a server that is
     restarting and is sent again. Inside one, the loss of the connection is a `StorageError`, after which nothing of the
-    transaction has happened.
+    transaction has happened; only if the answer to `COMMIT` was lost, all of it may have.
     """
 
     def __init__(self, database: SharedDatabase, *, read_only: bool = False) -> None:

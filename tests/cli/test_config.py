@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +143,23 @@ def test_the_schema_of_the_shared_state_is_for_one_project(
         error = answer.envelope["error"]
         assert answer.code == 2 and says in error["message"] and f"not the text `{name}`" in error["message"]
         assert error["hint"].endswith("ktx config set storage.postgres.schema ktx_sales")
+
+
+@pytest.mark.parametrize("way", [0, 1])
+@pytest.mark.parametrize("storage", ["{state: postgres}", "{state: postgres, search: postgres-hybrid}"])
+def test_both_ways_out_of_a_shared_storage_without_a_database(
+    ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch, storage: str, way: int
+) -> None:
+    """Projects of the TypeScript ktx may be like this."""
+    monkeypatch.setenv("KTX_STATE_URL", "postgresql://ktx@db.example.com/ktx")
+    config = project / "ktx.yaml"
+    config.write_text(f"{config.read_text()}storage: {storage}\n")
+    found = ktx("config", "validate", "--json")
+    (warning,) = found.envelope["warnings"]
+    assert found.code == 0 and "storage.postgres is not set" in warning["message"]
+    commands = re.findall(r"ktx (config set .*?)(?:; for |$)", warning["hint"])
+    assert len(commands) == 2 and ktx(*shlex.split(commands[way])).code == 0, warning["hint"]
+    assert ktx("config", "validate", "--json").envelope["warnings"] == []
 
 
 def test_a_mapping_changes_only_the_settings_of_a_block_that_it_names(ktx: Run, project: Path) -> None:

@@ -121,6 +121,14 @@ def test_an_unreachable_state_is_an_unreachable_database(
     assert "unknown" not in ktx("status", "--project-dir", str(trees[1])).out
 
 
+def test_a_missing_variable_is_a_matter_of_setup_for_all_checks(
+    ktx: Run, trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KTX_STATE_URL")
+    found = ktx("doctor", "--only", "lock", "--only", "shared", "--project-dir", str(trees[1]), "--json")
+    assert found.code == 3 and {each["concern"] for each in found.data["findings"]} == {"setup"}, found.out
+
+
 def test_readers_say_that_a_state_is_of_an_older_version(
     ktx: Run, trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
