@@ -422,6 +422,8 @@ class RecallingConnector(ForwardingConnector):
     def _release(self, ref: TableRef, *, may_store: bool) -> None:
         with self._lock:
             waiting = self._waiting.pop(ref, [])
+            if ref in self.pinned:  # Those that count for it stay: they are about the rows of its profile.
+                waiting = []
             self._new += waiting if may_store else [each for each in waiting if each.counts]
             if not may_store:
                 self.unstored.add(ref)

@@ -368,6 +368,22 @@ def test_a_view_of_another_catalog_has_no_evidence(catalog: str | None) -> None:
     assert view not in evidence_of(source, [table(A), table(view, TableKind.VIEW, "SELECT id FROM shop.s.a")], "1.0")
 
 
+def test_a_table_that_waits_for_several_scans_keeps_its_profile(store: AnswerStore) -> None:
+    """One of its statements fits into the budget of each of them, and the sample does not."""
+    count, sample = 'SELECT count(*) FROM "s"."a"', 'SELECT "id" FROM "s"."a"'
+    source = RecallingConnector(Source(), [table(A)], store, {A: "1"})
+    answers = [source.query(each) for each in (count, sample)]
+    source.settle(A, 10, 10, may_store=True)
+    source.finish(is_complete=True)
+    for evidence in ("2", "3", "3"):
+        source = RecallingConnector(Source(), [table(A)], store, {A: evidence})
+        source.query(count)
+        assert source.pin(A) is not None
+        assert [source.query(each) for each in (count, sample)] == answers
+        source.settle(A, 10, 10, may_store=True)
+        source.finish(is_complete=False)
+
+
 def test_columns_that_changed_their_names_are_a_change() -> None:
     names = [("x", "y"), ("y", "x")]
     found = {evidence_of(Source({A: "1"}), [of_columns(*each)], "1.0")[A] for each in names}
