@@ -277,9 +277,11 @@ _RELATIONS = """
 SELECT table_schema, table_name, table_type, comment, row_count
 FROM {database}.INFORMATION_SCHEMA.TABLES WHERE table_schema <> 'INFORMATION_SCHEMA'
 """
+# The text of a time has the form that a parameter of the account sets, which may be that of a date alone.
 _CHANGES = """
 SELECT table_schema, table_name,
-       CAST(created AS VARCHAR) || ' ' || CAST(last_altered AS VARCHAR) || ' ' || CAST(row_count AS VARCHAR)
+       CAST(DATE_PART(EPOCH_NANOSECOND, created) AS VARCHAR) || ' ' ||
+       CAST(DATE_PART(EPOCH_NANOSECOND, last_altered) AS VARCHAR) || ' ' || CAST(row_count AS VARCHAR)
 FROM {database}.INFORMATION_SCHEMA.TABLES WHERE table_type = 'BASE TABLE'
 """
 _COLUMNS = """
