@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -99,7 +100,8 @@ class TreeWriter:
     def store(self, units: Digests) -> tuple[int, Digests]:
         """Store a tree with the parts that no other tree has, and return its number and its units.
 
-        Units whose content is neither stored nor on this machine have the digest `NOT_HERE`.
+        Units whose content is neither stored nor on this machine have the digest `NOT_HERE`, and those that changed
+        while they were read have one that no other tree has.
         """
         session = self._session
         near = nearest_tree(session, {unit: own for unit, (_, own) in units.items()})
@@ -107,19 +109,20 @@ class TreeWriter:
         same = {unit for unit, (_, own) in units.items() if before.get(_stored(unit)) == own}
         kept, gone = self._parts_of(near, {_stored(unit) for unit in same})
         added: set[int] = set()
-        absent: dict[str, tuple[str, str]] = {}
+        others: dict[str, tuple[str, str]] = {}
         known = self._stored_parts(units.keys() - same)
         for place, unit in enumerate(sorted(units.keys() - same)):
-            parts = self._store_unit(unit, known.get(_stored(unit), {}), units[unit][1])
-            if parts is None:
-                absent[unit] = (units[unit][0], NOT_HERE)
-            added |= parts or set()
+            signature, own = units[unit]
+            parts, stored_digest = self._store_unit(unit, known.get(_stored(unit), {}), own)
+            added |= parts
+            if stored_digest != own:
+                others[unit] = (signature, stored_digest)
             if place % 100 == 0:
                 self._emit(StepProgress(STEP, place, len(units) - len(same)))
         self._flush()
-        units = {**units, **absent}
+        units = {**units, **others}
         digest = digest_of_tree(units)
-        number = revived_tree(session, digest) if absent else None
+        number = revived_tree(session, digest) if others else None
         if number is None:
             number = self._insert_tree(digest, len(units), near, added - gone, gone - added)
             self._describe(number, near, kept | added, {_stored(unit): own for unit, (_, own) in units.items()})
@@ -136,29 +139,32 @@ class TreeWriter:
         )
         return {part for part, unit in rows if unit in same}, {part for part, unit in rows if unit not in same}
 
-    def _store_unit(self, unit: str, known: dict[tuple[str, str], int], digest: str) -> set[int] | None:
-        """Store the missing parts of a unit, and return all of them, or None if they are neither stored nor here.
+    def _store_unit(self, unit: str, known: dict[tuple[str, str], int], digest: str) -> tuple[set[int], str]:
+        """Store the missing parts of a unit, and return all of them, and the digest of what they are; see `store`.
 
         `known` are its stored parts.
         """
         now = self._contents.parts(unit, self._tree)
         if NOT_HERE in now.values():
             part = known.get(("", digest))
-            return None if part is None else {part}
-        found = {known[key] for name, digest in now.items() if (key := (_stored(name), digest)) in known}
-        missing = [name for name, digest in now.items() if (_stored(name), digest) not in known]
+            return (set(), NOT_HERE) if part is None else ({part}, digest)
+        found = {known[key] for name, own in now.items() if (key := (_stored(name), own)) in known}
+        missing = [name for name, own in now.items() if (_stored(name), own) not in known]
+        new: list[tuple[int, str, str]] = []
         for name, documents in self._contents.documents(unit, self._tree, missing):
             part = self._following_part
             self._following_part += 1
             spelled: dict[str, str] = {}
             for document in documents.values():
                 self._add(part, document, spelled)
-            words = _array(word for word in spelled if not is_long(word))
-            self._parts.append("\t".join(map(_copied, (part, _stored(unit), _stored(name), now[name], words))) + "\n")
-            found.add(part)
+            new.append((part, name, _array(word for word in spelled if not is_long(word))))
+        changed = "" if self._contents.digest(unit, self._tree) == digest else f"changed {secrets.token_hex(8)}"
+        for part, name, words in new:
+            row = (part, _stored(unit), _stored(name), changed or now[name], words)
+            self._parts.append("\t".join(map(_copied, row)) + "\n")
         self._contents.release(unit)
         self._done.units += 1
-        return found
+        return found | {part for part, _, _ in new}, changed or digest
 
     def _stored_parts(self, units: Collection[str]) -> Mapping[str, dict[tuple[str, str], int]]:
         """Return the stored parts of each unit: (name, digest) -> number."""

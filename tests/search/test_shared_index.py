@@ -451,6 +451,35 @@ def test_a_host_without_a_document_hides_it_from_no_other(trees: Trees, database
     one.passages = text
 
 
+class Edited(Written):
+    """Units of which one is edited while it is read."""
+
+    def __init__(self, units: dict[str, Sequence[Document]], unit: str, after: Sequence[Document]) -> None:
+        super().__init__(units)
+        self._unit, self._after = unit, after
+
+    def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
+        if unit == self._unit:
+            self._units = {**self._units, unit: self._after}
+        return super().all_documents(unit, tree)
+
+
+def test_a_file_that_is_edited_while_it_is_read_is_stored_for_no_other(
+    database: SharedDatabase, tmp_path: Path
+) -> None:
+    before, after, other = (Document("page", word, "", word, (Field("text", word),)) for word in ("kea", "emu", "owl"))
+    units = {"a": [before], "b": [other]}
+    index = SharedIndex(database, tmp_path / "first.json")
+    done = refresh(index, Contents([Edited(units, "a", [after])]), WorkingTree(tmp_path))
+    assert done.documents == 2
+    (tmp_path / "second").mkdir()
+    second = stored(units, database, tmp_path / "second")
+    assert second.best(["kea"], Scope(), 5) and not second.best(["emu"], Scope(), 5)
+    assert second.count == 2
+    again = refresh(index, Contents([Written({**units, "a": [after]})]), WorkingTree(tmp_path))
+    assert again.documents == 2
+
+
 def test_a_document_that_comes_to_a_host_is_stored_by_its_next_run(trees: Trees) -> None:
     one, _ = trees
     text, one.passages = one.passages, None
