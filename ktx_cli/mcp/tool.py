@@ -429,13 +429,16 @@ _COMMAND: Final = re.compile(r"(?:^ ?|[`:(] ?|\brun )ktx [a-z]")
 
 
 def for_caller(error: KtxError, project: ServedProject) -> KtxError:
-    """Return an error as somebody without access to the server may see it, and log it as it was if that is less.
+    """Return an error as somebody without access to the server may see it.
 
-    Such callers get neither the commands and settings of whoever runs the server, nor paths of its machine.
+    Such callers get neither the commands and settings of whoever runs the server, nor paths of its machine. An error
+    that only that person can fix is logged as it was; others, about what a caller asked, can contain values.
     """
     is_of_server = error.code in _OF_THE_SERVER
-    message = _PATH.sub(_last_name, error.message) if is_of_server else _without_folders(error.message, project)
-    first, *more = message.split(". ")
+    where = _PATH.sub(_last_name, error.message.removesuffix(error.problem))
+    problem = error.problem if error.message.endswith(error.problem) else ""
+    problem = _PATH.sub(_last_name, problem) if is_of_server else _without_folders(problem, project)
+    first, *more = (where + problem).split(". ")
     message = ". ".join([first, *(each for each in more if _COMMAND.search(each) is None)])
     hint = hint_for_caller(error.hint)
     if error.code == "connection" and hint is not None:  # a statement may also be too much for it
@@ -444,7 +447,7 @@ def for_caller(error: KtxError, project: ServedProject) -> KtxError:
         hint = _LATER.get(error.code, ASK)
     details = {} if is_of_server else _with_texts(error.details, lambda text: _without_folders(text, project))
     shown = KtxError(message, hint=hint, details=details, code=error.code)
-    if (shown.message, shown.hint) != (error.message, error.hint):
+    if is_of_server or shown.hint != error.hint:
         LOGGED.warning(log, f"{error.code}: {error.message}" + (f" (hint: {error.hint})" if error.hint else ""))
     return shown
 

@@ -46,6 +46,12 @@ BROKEN: Mapping[str, tuple[Break, str, dict[str, Any], str]] = {
         {"values": ["paid"]},
         "storage",
     ),
+    "nothing, but the statement is wrong": (
+        lambda folder: None,
+        "sql_execution",
+        {"sql": "SELECT canary_value FROM orders"},
+        "query",
+    ),
     "nothing, but it does not exist": (lambda folder: None, "sl_query", {**REVENUE, "connection": "no"}, "usage"),
 }
 COMMAND = re.compile(r"(?:^|[`:\"] ?)ktx [a-z]")
@@ -72,7 +78,7 @@ def test_a_caller_gets_no_path_and_no_command_of_whoever_runs_the_server(
     company.close()
     assert near is not None and near["code"] == code
     logged = [each.getMessage() for each in caplog.records if each.name == "ktx_cli.mcp.tool"]
-    if code != "usage":
+    if code not in ("usage", "query"):
         assert len(logged) == 1 and near["message"] in logged[0] and str(near["hint"]) in logged[0]
         assert error["hint"].endswith("ask whoever runs this server")
     else:
@@ -105,6 +111,11 @@ def test_paths_in_details_and_in_reasons(tmp_path: Path) -> None:
     shown = for_caller(problem, project)
     assert shown.message == f"see semantic-layer/a.yaml, not {tmp_path}-other/b or /wiki/page/1"
     assert shown.details == {"paths": ["ktx.yaml"], "line": 3}
+    place = "connection `shop` (/data/warehouse/shop.duckdb)"
+    wrong = for_caller(KtxError("no column /a/b", where=place, code="query"), project)
+    assert wrong.message == "connection `shop` (shop.duckdb): no column /a/b"
+    wrong.message = f"mount `x`: {wrong.message}"
+    assert for_caller(wrong, project).message == wrong.message
     company.close()
     with serving(tmp_path, Load(), exists=True) as wire:
         assert wire.initialize().status == 200
