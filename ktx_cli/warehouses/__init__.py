@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         decimal_places,
         is_interruptible,
         may_ask,
+        named_tables,
         parse_name,
         reader_of,
         ref_order,

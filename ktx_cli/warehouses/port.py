@@ -521,21 +521,22 @@ def scope_from_options(options: Mapping[str, Any]) -> Scope:
     )
 
 
-def parse_name(entry: str) -> tuple[str, ...]:
+def parse_name(entry: str, key: str = "enabled_tables") -> tuple[str, ...]:
     """Split `cat.db.name` at its dots; a part in double quotes keeps its dots (`"a.b"`), and `""` in it is one quote.
 
-    Raises `ConfigError` if a quote is not closed, text follows a closing quote, or a part is empty.
+    `key`: the setting or option that has it. Raises `ConfigError` if a quote is not closed, text follows a closing
+    quote, or a part is empty.
     """
     parts: list[str] = []
     rest = entry.strip()
     while True:
         if rest.startswith('"'):
-            part, rest = _quoted_part(rest, entry)
+            part, rest = _quoted_part(rest, entry, key)
         else:
             end = rest.find(".")
             part, rest = (rest, "") if end < 0 else (rest[:end], rest[end:])
         if not part or (rest and not rest.startswith(".")):
-            raise _bad_name(entry)
+            raise _bad_name(entry, key)
         parts.append(part)
         if not rest:
             return tuple(parts)
@@ -570,6 +571,12 @@ def select(refs: Iterable[TableRef], scope: Scope, *, catalog: str | None = None
     return Selection(tuple(sorted(wanted)), tuple(problems))
 
 
+def named_tables(refs: Iterable[TableRef], entries: Sequence[str], key: str) -> Selection:
+    """Return the relations that entries name like those of `enabled_tables`. `key`: the setting or option with them."""
+    found, problems = _enabled(entries, set(refs), None, key)
+    return Selection(tuple(sorted(found)), tuple(problems))
+
+
 def excluded(ref: TableRef, scope: Scope) -> bool:
     """Return whether an `exclude` entry matches a relation."""
     return any(matches(pattern, ref) for pattern in scope.exclude)
@@ -582,7 +589,7 @@ def matches(pattern: str, ref: TableRef) -> bool:
 
 
 def _enabled(
-    entries: Sequence[str], refs: set[TableRef], catalog: str | None
+    entries: Sequence[str], refs: set[TableRef], catalog: str | None, key: str = "enabled_tables"
 ) -> tuple[set[TableRef], list[ObjectProblem]]:
     by_name: dict[str, list[TableRef]] = {}
     for ref in refs:
@@ -591,13 +598,13 @@ def _enabled(
     found: set[TableRef] = set()
     problems: list[ObjectProblem] = []
     for entry in entries:
-        parts = parse_name(entry)
+        parts = parse_name(entry, key)
         # An unquoted dot may also be part of the name itself: `a.b` also matches the table `a.b`.
         candidates = by_name.get(parts[-1], []) + by_name.get(entry, [])
         hits = {ref for ref in candidates if _names(parts, entry, ref, catalog)}
         found |= hits
         if not hits:
-            problems.append(_no_match("enabled_tables", entry, refs))
+            problems.append(_no_match(key, entry, refs))
     return found, problems
 
 
@@ -644,17 +651,17 @@ def _texts(options: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in values)
 
 
-def _quoted_part(rest: str, entry: str) -> tuple[str, str]:
+def _quoted_part(rest: str, entry: str, key: str) -> tuple[str, str]:
     position = 1
     while (end := rest.find('"', position)) >= 0:
         if rest[end + 1 : end + 2] != '"':
             return rest[1:end].replace('""', '"'), rest[end + 1 :]
         position = end + 2
-    raise _bad_name(entry)
+    raise _bad_name(entry, key)
 
 
-def _bad_name(entry: str) -> ConfigError:
-    message = f"`{entry}` in `enabled_tables` is not a table name"
+def _bad_name(entry: str, key: str) -> ConfigError:
+    message = f"`{entry}` in `{key}` is not a table name"
     return ConfigError(message, hint='use schema.table, and quote a part that contains a dot or a quote: public."a.b"')
 
 

@@ -238,7 +238,7 @@ def test_a_table_that_was_asked_for_is_read_again(tmp_path: Path, recording_post
     assert counts(report) == {"tables": 6, "profiled": 1, "reused": 5}
     assert all('"t03"' in each for each in rows_statements(recording_postgres, start))
     (unknown,) = (each for each in warnings if each.code == "table_unknown")
-    assert "`t9` in --table matches no table in scope" in unknown.message
+    assert "`t9` in `--table` matches no table in scope" in unknown.message
 
 
 @pytest.mark.parametrize("driver", LAKES)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.warehouses.port import Scope, TableRef, matches, parse_name, scope_from_options, select
+from ktx_cli.warehouses.port import Scope, TableRef, matches, named_tables, parse_name, scope_from_options, select
 
 REFS = [
     TableRef("mart", "orders"),
@@ -160,3 +160,14 @@ def test_a_schema_of_an_empty_database_is_named() -> None:
 def test_patterns_mind_case() -> None:
     assert matches("ORDERS", TableRef("s", "ORDERS"))
     assert not matches("orders", TableRef("s", "ORDERS"))
+
+
+def test_names_on_a_command_line_are_those_of_the_setting() -> None:
+    found = named_tables(REFS, ["mart.orders", '"a.b"', "ordrs"], "--table")
+    assert found.refs == (TableRef("mart", "orders"), TableRef("raw", "a.b"))
+    assert [each.message.partition(":")[0] for each in found.problems] == [
+        "`ordrs` in `--table` matches no table in scope"
+    ]
+    with pytest.raises(ConfigError, match='`"a` in `--table` is not a table name'):
+        named_tables(REFS, ['"a'], "--table")
+    assert named_tables(REFS, (), "--table").refs == ()

@@ -12,7 +12,7 @@ from ktx_cli.core import KtxError, ResultWarning
 from ktx_cli.scan.review import AuthoredSources
 from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry, physical_name
-from ktx_cli.warehouses import Scope, Table, TableRef, select
+from ktx_cli.warehouses import Table, TableRef, named_tables
 
 if TYPE_CHECKING:
     from ktx_cli.project import Database, ProfiledTables
@@ -45,17 +45,11 @@ def choose_tables(
     `enabled_tables`.
     """
     refs = [table.ref for table in tables]
-    found = select(refs, Scope(enabled_tables=tuple(asked))) if asked else None
-    wanted = frozenset() if found is None else frozenset(found.refs)
-    warnings = [
-        connection_warning(
-            "table_unknown", committed.connection, problem.message.replace("`enabled_tables`", "--table")
-        )
-        for problem in (() if found is None else found.problems)
-    ]
+    found = named_tables(refs, asked, "--table")
+    wanted = frozenset(found.refs)
+    warnings = [connection_warning("table_unknown", committed.connection, each.message) for each in found.problems]
     enabled = tuple(getattr(entry, "enabled_tables", None) or ())
-    used = frozenset(select(refs, Scope(enabled_tables=enabled)).refs) if enabled else frozenset()
-    used |= frozenset(_in_use(committed, refs))
+    used = frozenset(named_tables(refs, enabled, "enabled_tables").refs) | frozenset(_in_use(committed, refs))
     unused = frozenset(refs) - used - wanted if profile == "used" else frozenset()
     return TableChoice(wanted, used, unused, tuple(warnings))
 
