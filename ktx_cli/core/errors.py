@@ -153,7 +153,7 @@ class KtxError(Exception):
         details: Mapping[str, Any] | None = None,
         code: str | None = None,
     ) -> None:
-        self.problem = message
+        self.problem, self.where = message, where
         self.message = f"{where}: {message}" if where else message
         super().__init__(self.message)
         self.hint = hint

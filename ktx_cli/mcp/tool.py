@@ -165,9 +165,11 @@ class Call:
         """Return an error as the caller may see it; see `for_caller`."""
         return for_caller(error, self.project) if self.is_remote else error
 
-    def shown_hint(self, hint: str | None) -> str | None:
-        """Return a hint that the caller can follow."""
-        return hint_for_caller(hint) if self.is_remote else hint
+    def shown_hint(self, hint: str | None, *, is_of_server: bool = False) -> str | None:
+        """Return a hint that the caller can follow. `is_of_server`: only whoever runs the server can follow it."""
+        if not self.is_remote or not hint:
+            return hint
+        return ASK if is_of_server else hint_for_caller(hint)
 
     def shown_text(self, text: str) -> str:
         """Return a text about the server as the caller may see it: without the paths of its files."""
@@ -425,7 +427,6 @@ _OF_THE_SERVER: Final = frozenset((
 """The codes of errors that no caller can fix: about the files, settings, secrets and connections of the server."""
 
 _PATH: Final = re.compile(r"(?<![\w.:/~<-])(?:/[\w.@+~-]+){2,}/?")
-_COMMAND: Final = re.compile(r"(?:^ ?|[`:(] ?|\brun )ktx [a-z]")
 
 
 def for_caller(error: KtxError, project: ServedProject) -> KtxError:
@@ -435,38 +436,35 @@ def for_caller(error: KtxError, project: ServedProject) -> KtxError:
     that only that person can fix is logged as it was; others, about what a caller asked, can contain values.
     """
     is_of_server = error.code in _OF_THE_SERVER
-    where = _PATH.sub(_last_name, error.message.removesuffix(error.problem))
-    problem = error.problem if error.message.endswith(error.problem) else ""
-    problem = _PATH.sub(_last_name, problem) if is_of_server else _without_folders(problem, project)
-    first, *more = (where + problem).split(". ")
-    message = ". ".join([first, *(each for each in more if _COMMAND.search(each) is None)])
-    hint = hint_for_caller(error.hint)
-    if error.code == "connection" and hint is not None:  # a statement may also be too much for it
-        hint = f"{hint.removesuffix(ASK).rstrip(' ;')}; {ASK}".lstrip(" ;")
+    message = error.message.replace(error.where, _PATH.sub(_last_name, error.where)) if error.where else error.message
+    message = _PATH.sub(_last_name, message) if is_of_server else _without_folders(message, project)
+    kept, is_whole = _kept_clauses(error.hint)
+    hint: str | None = error.hint if is_whole else "; ".join([*kept, ASK])
+    if error.code == "connection":  # a statement may also be too much for it
+        hint = "; ".join([*kept, ASK])
     elif is_of_server:
         hint = _LATER.get(error.code, ASK)
     details = {} if is_of_server else _with_texts(error.details, lambda text: _without_folders(text, project))
-    shown = KtxError(message, hint=hint, details=details, code=error.code)
-    if is_of_server or shown.hint != error.hint:
+    if is_of_server or not is_whole:
         LOGGED.warning(log, f"{error.code}: {error.message}" + (f" (hint: {error.hint})" if error.hint else ""))
-    return shown
+    return KtxError(message, hint=hint, details=details, code=error.code)
 
 
 def hint_for_caller(hint: str | None) -> str | None:
     """Return a hint without what only whoever runs the server can do: its clauses with a command or a setting."""
-    if hint is None:
-        return None
+    kept, is_whole = _kept_clauses(hint)
+    return hint if is_whole else "; ".join([*kept, ASK])
+
+
+def _kept_clauses(hint: str | None) -> tuple[list[str], bool]:
+    """Return the clauses of a hint that a caller can follow, and whether these are all."""
     clauses: list[list[str]] = [[]]
-    for part in Hint.of(hint).parts:  # type: ignore[union-attr]
+    for part in () if hint is None else Hint(hint).parts:
         first, *more = [part] if isinstance(part, Command | SettingPath) else part.split(";")
         clauses[-1].append(first)
         clauses += [[each] for each in more]
-    kept = ["".join(each).strip(" :,") for each in clauses if not any(map(_is_for_operator, each))]
-    return hint if len(kept) == len(clauses) else "; ".join([*filter(None, kept), ASK])
-
-
-def _is_for_operator(part: str) -> bool:
-    return isinstance(part, Command | SettingPath) or _COMMAND.search(part) is not None
+    kept = [each for each in clauses if not any(isinstance(part, Command | SettingPath) for part in each)]
+    return [text for each in kept if (text := "".join(each).strip(" :,"))], len(kept) == len(clauses)
 
 
 def _last_name(path: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Diagnostic, KtxError
+from ktx_cli.core import Diagnostic, KtxError
 from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, sources_of
 from ktx_cli.semantic import (
@@ -63,7 +63,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None, 
             "PIVOT and UNPIVOT are not allowed, because they turn values into names: count with FILTER instead"
         )
     if model.sealed is not None:
-        raise Refused(_definition_error(model, model.sealed, "tables of this connection cannot be read"))
+        raise Refused(_definition_error(model.sealed, "tables of this connection cannot be read"))
     if not has_protected(model, caller):
         return
     if trees is None or not all(map(_is_query, trees)):
@@ -71,7 +71,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None, 
     _require_no_storage(trees)
     for table, name in _barred_in(model, trees):
         problem = model.barred[name].problem
-        raise Refused(_definition_error(model, problem, f"`{'.'.join(table)}` cannot be read here"))
+        raise Refused(_definition_error(problem, f"`{'.'.join(table)}` cannot be read here"))
     for table, source in _protected_in(model, trees):
         if source.policies:
             raise Refused(f"`{source.name}` has row policies, so its rows cannot be read here; see its definition")
@@ -171,7 +171,7 @@ def check_collections(
     also contains the data of the tables of its arrays, which are named after it.
     """
     if model.sealed is not None:
-        raise Refused(_definition_error(model, model.sealed, "collections of this connection cannot be read"))
+        raise Refused(_definition_error(model.sealed, "collections of this connection cannot be read"))
     if not has_protected(model, caller):
         return
     for each in reads:
@@ -179,7 +179,7 @@ def check_collections(
         for parts in {(name,), tuple(name.split(".", 1))}:
             for barred_name, barred in model.barred.items():
                 if any(_is_of_collection(table, parts) is not None for table in barred.tables):
-                    raise Refused(_definition_error(model, model.barred[barred_name].problem, f"`{name}` is not read"))
+                    raise Refused(_definition_error(model.barred[barred_name].problem, f"`{name}` is not read"))
             for source in model.sources.values():
                 below = None if source.table is None else _is_of_collection(source.table, parts)
                 if below is not None and _may_hide(model, source):
@@ -357,11 +357,10 @@ def _may_hide(model: Model, source: Source) -> bool:
     return source.is_protected or bool(masks_of(model, source))
 
 
-def _definition_error(model: Model, problem: Diagnostic, what: str) -> str:
-    check = Command("sl", "validate", "-c", model.connection, "--no-data")
+def _definition_error(problem: Diagnostic, what: str) -> str:
     return (
         f"the semantic layer has errors, so ktx cannot determine what is hidden, and {what}. The first one is "
-        f"at {problem.location}: {problem.message}. A person can check it with: {check}"
+        f"at {problem.location}: {problem.message}"
     )
 
 
@@ -415,7 +414,7 @@ def _judge_of(model: Model, caller: Caller, *, masks_only: bool = False) -> Judg
         for _, name in _barred_in(model, trees):
             problem = model.barred[name].problem
             what = f"`{view}`, a view that reads `{name}`, cannot be read here"
-            raise Refused(_definition_error(model, problem, what))
+            raise Refused(_definition_error(problem, what))
         for table, source in _protected_in(model, trees):
             hidden = set(masked_for(model, source, caller)) if masks_only else None
             policies = source.policies and not masks_only

@@ -149,7 +149,7 @@ HINTS = {
     Hint("{}; then: {}", Command("a"), Command("b")): ASK,
     Hint("set {} in ktx.yaml", SettingPath("a.b")): ASK,
     Hint("did you mean `{}`?", Suggestion("x;y")): "did you mean `x;y`?",
-    "run `ktx config set a b`; or use less": f"or use less; {ASK}",
+    Hint("use less; or {}", Command("config", "set", "a", "b")): f"use less; {ASK}",
 }
 
 

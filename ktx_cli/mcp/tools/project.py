@@ -145,7 +145,11 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
 
 def _check(call: Call, check: Mapping[str, Any]) -> CheckFacts:
     """Return a check; over HTTP, without what only whoever runs the server can do."""
-    facts = {**check, "message": call.shown_text(check["message"]), "hint": call.shown_hint(check.get("hint"))}
+    facts = {
+        **check,
+        "message": call.shown_text(check["message"]),
+        "hint": call.shown_hint(check.get("hint"), is_of_server=True),
+    }
     return CheckFacts(**{key: _bounded(facts.get(key)) for key in CheckFacts.model_fields})
 
 
@@ -239,7 +243,8 @@ def _error(call: Call, error: Mapping[str, Any] | None) -> dict[str, Any] | None
     """Return the error of a run; over HTTP, without what only whoever runs the server can do."""
     if error is None:
         return None
-    shown = {"message": call.shown_text(str(error.get("message"))), "hint": call.shown_hint(error.get("hint"))}
+    hint = call.shown_hint(error.get("hint"), is_of_server=True)
+    shown = {"message": call.shown_text(str(error.get("message"))), "hint": hint}
     return {"code": error.get("code"), **shown}
 
 
