@@ -92,6 +92,7 @@ def test_all_tables_of_a_server_but_its_views(shop: Postgres) -> None:
         ("ALTER TABLE a ADD COLUMN y integer DEFAULT random() * 9", {"a"}),
         ("DROP TABLE b; CREATE TABLE b (id integer)", {"b"}),
         ("INSERT INTO quick VALUES (1)", {"quick"}),
+        ("ALTER TABLE a RENAME TO c; ALTER TABLE b RENAME TO a; ALTER TABLE c RENAME TO b", {"a", "b"}),
         ("SELECT count(*) FROM a", set()),
         ("CREATE INDEX on_a ON a (id)", set()),
         ("ANALYZE", set()),
@@ -165,6 +166,17 @@ def test_a_user_in_another_group_is_another_reader(shop: Postgres) -> None:
             found.append(reader_of(connector))
     assert len(set(found)) == 3
     shop.change(f"DROP ROLE {user}", f"DROP ROLE {group}")
+
+
+def test_columns_that_may_no_longer_be_read_are_a_change(shop: Postgres) -> None:
+    user = f"analyst_{random.randrange(10**9)}"
+    shop.change(f"CREATE ROLE {user} LOGIN PASSWORD 'x'", f"GRANT SELECT ON a, b TO {user}")
+    url, found = shop.server.url(shop.url.rpartition("/")[2], user=user, password="x"), []
+    for statement in ("SELECT 1", f"REVOKE SELECT ON a FROM {user}; GRANT SELECT (id) ON a TO {user}"):
+        shop.change(*statement.split("; "))
+        found.append(evidence("postgres", url=url))
+    assert changed(*found) == {"a"} and {"a", "b"} <= set(found[1])
+    shop.change(f"DROP OWNED BY {user}", f"DROP ROLE {user}")
 
 
 def test_counters_that_began_again_prove_nothing(shop: Postgres) -> None:

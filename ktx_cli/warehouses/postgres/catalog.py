@@ -154,7 +154,10 @@ SELECT n.nspname::varchar, root.relname::varchar,
            leaf.oid::bigint, leaf.relfilenode::bigint, leaf.relnatts::bigint,
            pg_catalog.pg_stat_get_tuples_inserted(leaf.oid),
            pg_catalog.pg_stat_get_tuples_updated(leaf.oid), pg_catalog.pg_stat_get_tuples_deleted(leaf.oid)], '/'
-       ), ' ' ORDER BY leaf.oid), pg_catalog.string_agg(guarded.policies, ' ' ORDER BY leaf.oid)], ' ')
+       ), ' ' ORDER BY leaf.oid), pg_catalog.string_agg(guarded.policies, ' ' ORDER BY leaf.oid),
+       CASE WHEN NOT pg_catalog.has_table_privilege(root.oid, 'SELECT') THEN (
+           SELECT pg_catalog.string_agg(a.attnum::varchar, ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute AS a
+           WHERE a.attrelid = root.oid AND pg_catalog.has_column_privilege(root.oid, a.attnum, 'SELECT')) END], ' ')
 FROM part
 JOIN pg_catalog.pg_class AS root ON root.oid = part.root
 JOIN pg_catalog.pg_namespace AS n ON n.oid = root.relnamespace
@@ -163,7 +166,7 @@ LEFT JOIN pg_catalog.pg_am AS am ON am.oid = leaf.relam
 LEFT JOIN guarded ON guarded.oid = leaf.oid
 CROSS JOIN server
 WHERE NOT root.relispartition AND n.nspname <> 'information_schema' AND pg_catalog.left(n.nspname, 3) <> 'pg_'
-GROUP BY n.nspname, root.relname, server.epoch
+GROUP BY n.nspname, root.oid, root.relname, server.epoch
 HAVING pg_catalog.bool_and(leaf.relkind = 'p' OR (leaf.relkind IN ('r', 'm') AND am.amname = 'heap'))
    AND NOT pg_catalog.bool_or(
        guarded.is_steady IS FALSE OR leaf.oid IN (SELECT oid FROM written) OR leaf.relnamespace IN (
