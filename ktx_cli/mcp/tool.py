@@ -213,8 +213,7 @@ class ServerTool:
             return self.run(call, value)
         call.user(getattr(value, "user", None))  # whom the root refuses to name, no mount names
         output = self._reaching(replace(call, mounts=mounts), mounts, value)
-        broken = [replace(each, message=call.shown_text(each.message)) for each in mounts.warnings()]
-        output.warnings += warning_texts(call, broken)
+        output.warnings += warning_texts(call, mounts.warnings(), are_of_server=True)
         return output
 
     def _reaching(self, call: Call, mounts: Mounts, value: Any) -> Output:
@@ -263,11 +262,21 @@ def tool(title: str, **traits: Any) -> Callable[[Callable[[Call, Any], Output]],
     return made
 
 
-def warning_texts(call: Call, warnings: Iterable[ResultWarning]) -> list[str]:
-    """Return the text of warnings for an answer, without duplicates."""
-    hints = ((each.message, call.shown_hint(each.hint)) for each in warnings)
-    texts = [visible(message + (f" ({hint})" if hint else "")) for message, hint in hints]
-    return list(dict.fromkeys(_without_folders(each, call.project) if call.is_remote else each for each in texts))
+def warning_texts(call: Call, warnings: Iterable[ResultWarning], *, are_of_server: bool = False) -> list[str]:
+    """Return the text of warnings for an answer, without duplicates.
+
+    A caller over HTTP gets them without what only whoever runs the server can do, which is logged. `are_of_server`:
+    their messages name files of its machine.
+    """
+    found: dict[str, None] = {}
+    for each in warnings:
+        hint = call.shown_hint(each.hint)
+        if hint != each.hint:
+            LOGGED.warning(log, f"{each.code}: {each.message} (hint: {each.hint})")
+        message = call.shown_text(each.message) if are_of_server else each.message
+        text = visible(message + (f" ({hint})" if hint else ""))
+        found[_without_folders(text, call.project) if call.is_remote else text] = None
+    return list(found)
 
 
 def reveal_hidden(value: Any) -> Any:

@@ -85,7 +85,10 @@ def test_a_caller_gets_no_path_and_no_command_of_whoever_runs_the_server(
         assert not logged and error["hint"] == near["hint"]
 
 
-def test_the_status_over_http_says_nothing_that_only_whoever_runs_the_server_can_do(tmp_path: Path) -> None:
+def test_the_status_over_http_says_nothing_that_only_whoever_runs_the_server_can_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    LOGGED._at.clear()
     company = made(tmp_path)
     company.write("ktx.yaml", f"{CONFIG}mounts: {{sales: {tmp_path}/nowhere}}\n")
     near = company.call("context_status")
@@ -97,6 +100,8 @@ def test_the_status_over_http_says_nothing_that_only_whoever_runs_the_server_can
         assert error is None and json.loads(text)["checks"]
         assert str(tmp_path) not in text and not COMMAND.search(text), text
         assert json.loads(text)["project_dir"] is json.loads(text)["next"] is None
+        assert f"the folder nowhere does not exist ({ASK})" in text
+    assert [each for each in caplog.messages if f"{tmp_path}/nowhere" in each and "mounts.sales" in each]
 
 
 def test_paths_in_details_and_in_reasons(tmp_path: Path) -> None:
