@@ -40,6 +40,7 @@ from ktx_cli.project import (
     StateDatabase,
     WorkingTree,
     copy_project,
+    limit_patience,
     load_config,
     open_for_writing,
     prepare_private_folder,
@@ -66,6 +67,10 @@ WAITING: Final = "ktx.work_units.waiting"
 
 STOP_SECONDS: Final = 0.5
 """How often a worker asks whether its runs were stopped, and whether it has to pause."""
+
+
+ENDING_SECONDS: Final = 5.0
+"""How long a worker that ends waits for the database, to give its units back; others take them over in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,28 +119,40 @@ def work(request: WorkerRequest) -> WorkerReport:
     worker = _Worker(request, layout, config, shared, report)
     interrupted = CancelledError("interrupted", hint="finished steps are kept; another worker continues")
     try:
-        asyncio.run(_cancelled_by_signals(worker.serve()))
+        is_terminated = asyncio.run(_until_terminated(worker.serve(), worker.hurry))
     except KeyboardInterrupt:
         raise interrupted from None
-    except asyncio.CancelledError:
-        if request.once:
-            raise interrupted from None
+    if is_terminated and request.once:
+        raise interrupted
     return report
 
 
-async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
-    """Await a coroutine; the first SIGTERM or SIGHUP cancels it, and the handlers from before take a second one."""
+async def _until_terminated(serving: Coroutine[Any, Any, None], hurry: Callable[[], None]) -> bool:
+    """Await a coroutine; the first SIGTERM or SIGHUP cancels it, and the handlers from before take a second one.
+
+    Returns whether that has happened. `hurry` is called at once, for Ctrl-C too: the event loop may be waiting.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before: dict[signal.Signals, Any] = {number: signal.getsignal(number) for number in numbers}
     before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as of `nohup`
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
+    is_terminated = False
+
     def cancel(number: int, frame: FrameType | None) -> None:
+        nonlocal is_terminated
         restore()
+        hurry()
+        earlier = before[signal.Signals(number)]
+        if number == signal.SIGINT and callable(earlier):  # that of `asyncio.run`
+            earlier(number, frame)
+            return
+        is_terminated = True
         task.cancel()
         loop.call_soon_threadsafe(lambda: None)  # wakes the loop, as `asyncio.run` does after Ctrl-C
 
@@ -143,8 +160,12 @@ async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
         signal.signal(number, cancel)
     try:
         await serving
+    except asyncio.CancelledError:
+        if not is_terminated:
+            raise
     finally:
         restore()
+    return is_terminated
 
 
 @dataclass
@@ -154,6 +175,7 @@ class _Worker:
     config: KtxConfig
     shared: SharedDatabase
     report: WorkerReport
+    outage: Outage | None = None
     database: StateDatabase = field(init=False)
     runs: dict[str, asyncio.Future[_Run | None]] = field(default_factory=dict)
     living: set[asyncio.Task[None]] = field(default_factory=set)
@@ -171,7 +193,7 @@ class _Worker:
         heartbeat = self.config.ingest.workers.heartbeat_seconds
         self.ended = asyncio.get_running_loop().create_future()
         patience = OUTAGE_SECONDS if self.request.once else math.inf
-        outage = Outage(self.shared, patience, lambda message: self.request.emit(Notice(message)))
+        self.outage = outage = Outage(self.shared, patience, lambda message: self.request.emit(Notice(message)))
         async with contextlib.AsyncExitStack() as stack:
             queue = await self._opened(stack, outage, 2 + concurrency)
             if queue is None:
@@ -189,6 +211,7 @@ class _Worker:
             try:
                 await asyncio.wait([*parts, self.ended], return_when=asyncio.FIRST_COMPLETED)
             finally:
+                self.hurry()
                 for part in parts:
                     part.cancel()
                 await asyncio.gather(*parts, return_exceptions=True)
@@ -196,6 +219,12 @@ class _Worker:
             for each in results:
                 if each.done() and not each.cancelled():
                     each.result()
+
+    def hurry(self) -> None:
+        """Wait for the database only for a moment from now on, because this worker ends."""
+        if self.outage is not None:
+            self.outage.patience = min(self.outage.patience, ENDING_SECONDS)
+        limit_patience(getattr(self, "database", None), ENDING_SECONDS)
 
     async def _opened(self, stack: contextlib.AsyncExitStack, outage: Outage, connections: int) -> Queue | None:
         """Open the state and the queue, once the database responds and the first run has created the queue.

@@ -182,6 +182,7 @@ if TYPE_CHECKING:
         is_database_missing,
         is_login_refused,
         is_outage,
+        limit_patience,
         loaded_text,
         missing_right_hint,
         newer_state,

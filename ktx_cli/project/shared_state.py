@@ -226,6 +226,8 @@ class SharedStateConnection:
         """The key of the advisory lock that a transaction takes."""
         self.sessions = 0
         """How many sessions it has opened, another one each time that the server was lost."""
+        self.patience = READING_SECONDS if read_only else OUTAGE_SECONDS
+        """How long a statement waits for a server that does not respond; may be shortened while one waits."""
         self._read_only = read_only
         self._lock = threading.RLock()
         self._session: psycopg.Connection[Any] | None = None
@@ -341,9 +343,8 @@ class SharedStateConnection:
 
         if self._gave_up is not None and came < self._gave_up[0] and not self._began:
             raise database_failure(self.database, self._gave_up[1]) from self._gave_up[1]
-        patience = READING_SECONDS if self._read_only else OUTAGE_SECONDS
         began = time.monotonic()
-        deadline = began + (0.0 if self.database in _GIVEN_UP else patience)
+        is_given_up = self.database in _GIVEN_UP
         while True:
             was_open = self._session is not None and not self._session.closed
             try:
@@ -360,7 +361,7 @@ class SharedStateConnection:
                 self._session = None
                 if self._began:
                     raise database_failure(self.database, error) from error
-                if time.monotonic() > deadline and not was_open:
+                if time.monotonic() > began + (0.0 if is_given_up else self.patience) and not was_open:
                     if not self._read_only:
                         _GIVEN_UP.add(self.database)
                     self._gave_up = (time.monotonic(), error)
@@ -807,6 +808,12 @@ def _copy_table(
         cursor.itersize = _COPIED_AT_ONCE
         cursor.execute(f"SELECT {names} FROM {table} ORDER BY {', '.join(order)}".encode())
         target.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", cursor)
+
+
+def limit_patience(database: object, seconds: float) -> None:
+    """Let the statements of a shared state wait no longer than this, such as in a process that ends; others do not."""
+    if isinstance(database, SharedStateConnection):
+        database.patience = min(database.patience, seconds)
 
 
 _READERS: dict[SharedDatabase, SharedStateConnection] = {}

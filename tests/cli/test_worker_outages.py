@@ -76,6 +76,34 @@ def test_a_restart_ends_no_worker_and_loses_nothing(case: tuple[SharedCase, Post
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_worker_can_be_stopped_during_an_outage(
+    case: tuple[SharedCase, PostgresServer], tmp_path: Path, number: int, code: int
+) -> None:
+    """It cannot give its unit back, but must not wait for the database for good: others take the unit over."""
+    shared, server = case
+    run = SharedRun(shared, tmp_path / "run", "ktx_outage_stop", coordinator=False)
+    try:
+        watch = Watch(shared.case, 10)
+        shared.case.server.play(watch)
+        worker = run.start("worker")
+        coordinator = run.start(*INGEST)
+        assert watch.reached.wait(120), run.said
+        server.end(signal.SIGKILL)
+        time.sleep(2)
+        began = time.monotonic()
+        os.kill(worker.pid, number)
+        while worker.poll() is None and time.monotonic() < began + 60:
+            time.sleep(0.1)
+        assert worker.poll() == code and "Traceback" not in run.said, run.said
+        server.begin_again()
+        run.start("worker")
+        assert coordinator.wait() == 0, run.said
+    finally:
+        run.end()
+
+
+@pytest.mark.timeout(300)
 def test_a_worker_may_start_before_the_database(case: tuple[SharedCase, PostgresServer], tmp_path: Path) -> None:
     shared, server = case
     run = SharedRun(shared, tmp_path / "run", "ktx_outage_start", coordinator=False)

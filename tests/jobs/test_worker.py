@@ -79,7 +79,8 @@ def test_how_a_worker_ends_when_it_is_stopped(
     monkeypatch.setattr(worker._Worker, "serve", serve)
     monkeypatch.setattr(worker, "shared_state_of", lambda layout: SimpleNamespace())
     own.config.write_text(f"{SETTINGS}  executor: postgres\n")
-    handlers = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)]
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    handlers = [signal.getsignal(each) for each in numbers]
     request = worker.WorkerRequest(own.root, {}, once=once)
     if once or number is signal.SIGINT:
         with pytest.raises(CancelledError) as stopped:
@@ -88,7 +89,7 @@ def test_how_a_worker_ends_when_it_is_stopped(
     else:
         assert worker.work(request).to_json() == {"units": 0, "runs": []}
     assert cleaned == [True]
-    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)] == handlers
+    assert [signal.getsignal(each) for each in numbers] == handlers
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"x"', f'{{"format": 1, "version": "{__version__}"}}'])

@@ -42,11 +42,13 @@ from ktx_cli.project.shared_state import (
     CONNECT_SECONDS,
     READING_SECONDS,
     SharedDatabase,
+    SharedStateConnection,
     close_readers,
     configured_state,
     connect,
     copy_statement,
     is_outage,
+    limit_patience,
     loaded_text,
     open_shared,
     report_outages,
@@ -544,6 +546,18 @@ def test_who_waits_for_the_database_is_told_once(layout: Layout, monkeypatch: py
         assert len(messages) == 2, messages
     assert "does not respond; waiting for it: connection failed: Connection refused" in messages[0]
     assert messages[1].endswith(" responds again")
+
+
+def test_a_process_that_ends_cuts_its_waiting_short() -> None:
+    parameters = {"host": "127.0.0.1", "port": "9", "user": "me", "dbname": "none"}
+    connection = SharedStateConnection(SharedDatabase(parameters, "ktx_ending"))
+    cut = threading.Timer(0.3, lambda: limit_patience(connection, 0.5))
+    cut.start()
+    began = time.monotonic()
+    with pytest.raises(StorageError, match="Connection refused"):
+        connection.execute("SELECT 1")
+    assert 0.4 < time.monotonic() - began < 10
+    cut.join()
 
 
 def test_a_command_that_only_reads_waits_for_seconds(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
