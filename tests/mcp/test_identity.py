@@ -28,7 +28,7 @@ from ktx_cli.mcp import identity
 from ktx_cli.mcp.http import Load, Served, Sessions
 from ktx_cli.mcp.identity import InvalidTokenError, KeysUnavailableError, SigningKeys, TokenVerifier, attributes_of
 from ktx_cli.mcp.server import AT_ONCE, AT_ONCE_OF_ONE
-from ktx_cli.mcp.tool import Call
+from ktx_cli.mcp.tool import LOGGED, Call
 from ktx_cli.mcp.tools.query import sl_query
 from ktx_cli.project import Identity
 from ktx_cli.project.layout import Layout
@@ -487,7 +487,23 @@ def test_settings_change_while_the_server_runs(tmp_path: Path, issuer: Issuer) -
         assert (got.status, got.reason) == (503, "config"), "it never becomes open"
         assert as_(wire, None).initialize().status == 503
         config.write_text("connections: [")
-        assert as_(wire, issuer.token()).initialize().status == 503
+        assert [as_(wire, issuer.token()).initialize().status for _ in range(3)] == [503] * 3
+
+
+@pytest.mark.parametrize("broken", ["settings", "keys"])
+def test_the_log_says_why_nobody_is_let_in_and_is_not_filled(
+    broken: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    LOGGED._at.clear()
+    with issuing() as issuer, protected(tmp_path, issuer) as wire:
+        if broken == "settings":
+            assert as_(wire, issuer.token()).initialize().status == 200
+            (tmp_path / "ktx.yaml").write_text("connections: [")
+        else:
+            issuer.status = 500
+        assert {as_(wire, issuer.token()).initialize().status for _ in range(9)} == {503}
+    said = {"settings": "the settings cannot be read", "keys": "access tokens cannot be checked"}[broken]
+    assert 1 <= len([each for each in caplog.messages if said in each]) <= 2
 
 
 # -- the issuer's keys ---------------------------------------------------------------------------------------------
