@@ -149,14 +149,15 @@ class RowCounter:
 
     def _row(self, table: ProfiledTable, values: Sequence[exp.Expr]) -> Answer:
         # The row count keeps the result at one row, even if only subqueries are selected.
-        listed = (exp.alias_(each, f"c{place}") for place, each in enumerate([exp.Count(this=exp.Star()), *values]))
-        rows = self.rows(table, exp.select(*listed))
+        asked = enumerate([exp.Count(this=exp.Star()), *values])
+        listed = (exp.alias_(each, f"c{place}", copy=False) for place, each in asked)
+        rows = self.rows(table, exp.select(*listed, copy=False))
         return tuple(rows[0][1:]) if rows else None
 
     def number_of(self, table: ProfiledTable, select: exp.Select) -> exp.Expr:
         """Return the row count of a SELECT over a table as a value of an `Ask`."""
-        inner = select.from_(self.path(table.table.ref))
-        return exp.Subquery(this=exp.select(exp.Count(this=exp.Star())).from_(inner.subquery("d")))
+        inner = select.from_(self.path(table.table.ref), copy=False).subquery("d", copy=False)
+        return exp.Subquery(this=exp.select(exp.Count(this=exp.Star())).from_(inner, copy=False))
 
     def path(self, ref: TableRef) -> exp.Table:
         """Return a table as it appears in FROM."""

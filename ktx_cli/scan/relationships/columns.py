@@ -13,11 +13,15 @@ from typing import Any
 from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable
 from ktx_cli.scan.relationships.names import (
+    SAME_LETTERS,
+    Lettered,
     Splitter,
     alike,
+    alike_words,
     concepts,
     is_doer,
     key_base,
+    lettered,
     local_key_phrases,
     local_key_words,
     names_actor,
@@ -60,9 +64,6 @@ _KINDS = frozenset({"class", "state"})
 
 ORDER_MATCH = 0.85
 """The match of `entity0` in the table `link_artist_work` with the table `artist`."""
-
-_START = 3
-"""The number of first letters that two names of several words without separators share if they are alike."""
 
 MOST_COMPARED = 60
 """The maximum number of tables with a word of a name that are all compared with it."""
@@ -117,13 +118,14 @@ class NameIndex:
         self._by_word: dict[str, set[int]] = defaultdict(set)
         self._by_letter: dict[str, list[str]] = defaultdict(list)
         self._tables = tables
+        self._sizes = [len(table.words) for table in tables]
         for table in tables:
             for word in {*table.words, "".join(table.words), "".join(each[:1] for each in table.words)} - {""}:
                 self._by_word[word].add(table.number)
-        self._by_start: dict[str, list[str]] = defaultdict(list)
+        self._by_start: dict[str, list[Lettered]] = defaultdict(list)
         for word in self._by_word:
             self._by_letter[word[0]].append(word)
-            self._by_start[word[:_START]].append(word)
+            self._by_start[word[:SAME_LETTERS]].append(lettered(word))
         self._by_name: dict[str, list[int]] = defaultdict(list)
         self._whole: dict[str, int] = {}
         for table in tables:
@@ -332,12 +334,12 @@ class NameIndex:
 
         There are at least `MOST_TABLES` of them, and only these can be among the best matches.
         """
-        least = sorted(shared.values(), reverse=True)[MOST_TABLES - 1]
-        return [number for number, count in shared.items() if count >= min(least, len(self._tables[number].words))]
+        least, sizes = sorted(shared.values(), reverse=True)[MOST_TABLES - 1], self._sizes
+        return [number for number, count in shared.items() if count >= least or count >= sizes[number]]
 
     def _run_together(self, name: str) -> set[int]:
         """Return the tables with a word like several words without separators. Abbreviations match word by word."""
-        near = [other for other in self._by_start.get(name[:_START], ()) if alike(name, other) > 0]
+        near = alike_words(name, self._by_start.get(name[:SAME_LETTERS], ()))
         return {number for other in near for number in self._by_word[other]}
 
     def _matching(self, word: str) -> set[int]:

@@ -192,6 +192,40 @@ def _are_inflected(one: str, other: str) -> bool:
     return shared >= 4 and one[shared:] in _ENDINGS and other[shared:] in _ENDINGS
 
 
+SAME_LETTERS: Final = 3
+"""The number of first letters that the words of `alike_words` have in common."""
+
+_LONGEST_ENDING: Final = 4
+"""The maximum number of last letters in which words differ that `alike` takes for forms of one word."""
+
+Lettered = tuple[str, frozenset[str] | None]
+"""A word with its letters; None if it may be written without umlauts, so that its letters say little."""
+
+
+def lettered(word: str) -> Lettered:
+    """Return a word as `alike_words` needs it."""
+    return word, None if _UMLAUTS.search(word) else frozenset(word)
+
+
+def alike_words(name: str, others: Iterable[Lettered]) -> list[str]:
+    """Return the words that are `alike` to a name, of those that begin with the same `SAME_LETTERS` letters.
+
+    Words can only be alike if one has no letter that the other lacks, or if only their endings differ. Most of the
+    thousands of names in a large database are neither, which is found out faster than how alike they are.
+    """
+    letters, size = lettered(name)[1], len(name)
+    near = (
+        other
+        for other, own in others
+        if letters is None
+        or own is None
+        or own <= letters
+        or letters <= own
+        or name.startswith(other[: max(size, len(other)) - _LONGEST_ENDING])
+    )
+    return [other for other in near if alike(name, other) > 0]
+
+
 def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     """Return how similar two phrases are: word by word, without spaces, or one as the other's initials.
 

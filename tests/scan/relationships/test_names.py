@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ktx_cli.scan.relationships.columns import DatabaseFacts
 from ktx_cli.scan.relationships.names import (
     alike,
+    alike_words,
     concept_words,
     concepts,
     is_doer,
     key_base,
+    lettered,
     local_key_words,
     names_actor,
     own_prefix,
@@ -264,3 +266,18 @@ def test_a_word_that_is_most_tables_key_means_one(gathered: Callable[..., Databa
     facts = gathered({**tables, "child": {"pez_dogo": [1, 1, 2]}})
     assert {(column.base, column.keyed) for column in facts.columns if column.name == "dogo"} == {((), True)}
     assert next(column.base for column in facts.columns if column.name == "pez_dogo") == ("pez",)
+
+
+STARTS = st.sampled_from(("ord", "hae", "wom", "ind"))
+ENDS = st.sampled_from(("order", "ord", "rs", "s", "er", "en", "ies", "y", "us", "um", "ae", "oe", "auf", "line"))
+
+
+@given(st.lists(st.lists(ENDS, max_size=4), max_size=12), STARTS)
+@example([["en"], ["an"], ["ices"], ["ex"]], "wom")
+@example([["ices"], ["ex"]], "ind")
+def test_words_that_are_alike_are_found_among_many(ends: list[list[str]], start: str) -> None:
+    """What is left out early is what would not have been alike."""
+    names = sorted({start + "".join(each) for each in ends})
+    for name in names:
+        wanted = [other for other in names if alike(name, other) > 0]
+        assert alike_words(name, [lettered(other) for other in names]) == wanted
