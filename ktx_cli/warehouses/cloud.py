@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from ktx_cli.core import Command, ConfigError
+from ktx_cli.core import Command, ConfigError, plural
 from ktx_cli.faces import exp
 from ktx_cli.project import redact
 from ktx_cli.warehouses import base, port
@@ -17,6 +18,8 @@ from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.interruption import RunningStatements
 from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.server import MAX_CONNECTIONS, PartReader, Reader, ServerAddress, ServerConnector
+
+log = logging.getLogger(__name__)
 
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 _UNITED = 25
@@ -125,7 +128,10 @@ class CloudConnector(ServerConnector):
     def table_evidence(self, tables: Sequence[port.Table]) -> Mapping[port.TableRef, str]:
         """See `TableEvident` and the warehouse's `_changes`."""
         with self._rows() as read:
-            rows = self._changes(read, PartReader(read, ClientError), tables)
+            parts = PartReader(read, ClientError)
+            rows = self._changes(read, parts, tables)
+        for problem in parts.problems:
+            log.debug("no evidence of changes of tables: %s", problem.message)
         return {port.TableRef(schema, name): str(text) for schema, name, text in rows if text is not None}
 
     @abstractmethod
@@ -348,7 +354,8 @@ def read_of_each(read: Reader, select: Callable[[port.TableRef], str], refs: Seq
         try:
             rows += read("\nUNION ALL ".join(map(select, batch)))
             failures = 0
-        except ClientError:
+        except ClientError as error:
+            log.debug("no evidence of changes of %s: %s", plural(len(batch), "table"), base.reason(error))
             failures += 1
             middle = len(batch) // 2
             waiting += [batch[middle:], batch[:middle]] if middle else []

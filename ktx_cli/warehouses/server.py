@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import logging
 import socket
 import threading
 import time
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from ktx_cli.warehouses.port import ConnectionSpec, DatabaseSchema, QueryResult, Scope, TableRef
 
+log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 10
 """The maximum number of sessions per connection, unless `maxConnections` is set."""
@@ -373,7 +375,8 @@ class PartReader:
         """Return the evidence of tables, or none if the role may not read it: all tables then count as changed."""
         try:
             return read(self._read)
-        except self._error:
+        except self._error as error:
+            log.debug("no evidence of changes of tables: %s", base.reason(error))
             return {}
 
 

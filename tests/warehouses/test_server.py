@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
-from ktx_cli.warehouses.server import TAG, tagged, tagged_mysql_connection, tagged_postgres_cursor
+from ktx_cli.warehouses.cloud import ClientError, read_of_each
+from ktx_cli.warehouses.port import TableRef
+from ktx_cli.warehouses.server import TAG, PartReader, tagged, tagged_mysql_connection, tagged_postgres_cursor
 
 
 def test_tagged() -> None:
@@ -52,3 +55,18 @@ def test_mysql_connections_tag_what_the_driver_sends_itself(mariadb_server: Mari
     lines = [line for line in mariadb_server.statements[offset:].splitlines() if " Query\t" in line]
     assert len(lines) >= 6
     assert all(" Query\t/* ktx */ " in line for line in lines)
+
+
+def test_why_nothing_is_known_of_changes_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def refused(sql: str, parameters: object = ()) -> list[tuple[object, ...]]:
+        raise ClientError("no rights on system.parts", ValueError())
+
+    ref = TableRef("s", "a")
+    with caplog.at_level(logging.DEBUG, "ktx_cli"):
+        assert PartReader(refused, ClientError).changes(lambda read: {ref: str(read("SELECT 1"))}) == {}
+        assert read_of_each(refused, str, [ref]) == []
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == [
+        "no evidence of changes of tables",
+        "no evidence of changes of 1 table",
+    ]
+    assert all("no rights on system.parts" in each.getMessage() for each in caplog.records)
