@@ -224,6 +224,8 @@ class SharedStateConnection:
         self.database = database
         self.lock_key = database.lock_key
         """The key of the advisory lock that a transaction takes."""
+        self.has_tables = False
+        """Whether it has seen the tables of the schema, which stay."""
         self.sessions = 0
         """How many sessions it has opened, another one each time that the server was lost."""
         self.patience = READING_SECONDS if read_only else OUTAGE_SECONDS
@@ -738,13 +740,35 @@ def taken_schema(database: SharedDatabase, tables: Sequence[str]) -> StorageErro
 
 def version_of(connection: SharedStateConnection, database: SharedDatabase) -> int:
     """Return the number of migrations of the schema, 0 if there is none; `StorageError` if a newer ktx created it."""
+    return _numbers_of(connection, database)[0]
+
+
+def _numbers_of(connection: SharedStateConnection, database: SharedDatabase) -> tuple[int, int]:
+    """Return the numbers of migrations and of changes, with one statement on a connection that has seen the tables."""
     name = f'"{database.schema}".{META}'
-    table = connection.execute("SELECT to_regclass(?), to_regclass(?)::oid", (name, name)).fetchone()
-    version = 0 if table[0] is None else int(connection.execute(f"SELECT version FROM {META}").fetchone()[0])
+    row: tuple[int, int] | None = None
+    if connection.has_tables:
+        try:
+            row = connection.execute(_NUMBERS).fetchone()
+        except StorageError as error:
+            if getattr(error.__cause__, "sqlstate", None) != NO_TABLE or connection.in_transaction:
+                raise
+            connection.has_tables = False  # somebody has dropped the schema
+    if row is None:
+        if connection.execute("SELECT to_regclass(?)", (name,)).fetchone()[0] is None:
+            return 0, 0
+        row = connection.execute(_NUMBERS).fetchone()
+        connection.has_tables = True
+    assert row is not None
+    version, changes = int(row[0]), int(row[1])
     if version > len(MIGRATIONS):
-        comment = connection.execute("SELECT obj_description(CAST(? AS oid))", (table[1],)).fetchone()[0]
-        raise newer_state(database, version, comment)
-    return version
+        query = "SELECT obj_description(CAST(to_regclass(?) AS oid), 'pg_class')"
+        raise newer_state(database, version, connection.execute(query, (name,)).fetchone()[0])
+    return version, changes
+
+
+_NUMBERS: Final = f"SELECT version, changes FROM {META}"
+NO_TABLE: Final = "42P01"
 
 
 def newer_state(database: SharedDatabase, version: int, created_by: str | None) -> StorageError:
@@ -763,10 +787,7 @@ def count_change(connection: SharedStateConnection) -> None:
 
 def changes_of(database: SharedDatabase) -> int:
     """Return the number of changes to a shared state."""
-    reader = reader_of(database)
-    if not version_of(reader, database):
-        return 0
-    return int(reader.execute(f"SELECT changes FROM {META}").fetchone()[0])
+    return _numbers_of(reader_of(database), database)[1]
 
 
 def copy_shared(database: SharedDatabase, target: sqlite3.Connection) -> None:

@@ -23,6 +23,7 @@ from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.llm.usage import UsageFact, record_usage, usage_by
 from ktx_cli.project import (
     Layout,
+    StateDatabase,
     StateEnrichmentStore,
     clock_of,
     copy_shared,
@@ -277,6 +278,33 @@ def test_reading_creates_nothing(layout: Layout, database: SharedDatabase, postg
     assert state_version(layout) == {"changes": 1}
     with pytest.raises(StorageError, match="read-only transaction"):
         read_state(layout, lambda state: state.execute("DELETE FROM runs"))
+
+
+def test_reading_takes_one_more_statement_and_survives_a_dropped_schema(
+    layout: Layout, database: SharedDatabase, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_for_writing(layout):
+        pass
+    asked: list[str] = []
+    real = SharedStateConnection.execute
+
+    def execute(self: SharedStateConnection, sql: str, *rest: Any) -> Any:
+        asked.append(sql)
+        return real(self, sql, *rest)
+
+    def count_runs(state: StateDatabase) -> int:
+        return int(state.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    assert read_state(layout, count_runs) == 0
+    monkeypatch.setattr(SharedStateConnection, "execute", execute)
+    assert read_state(layout, count_runs) == 0 and len(asked) == 2, asked
+    asked.clear()
+    assert state_version(layout) == {"changes": 1} and len(asked) == 1, asked
+    postgres_server.execute(f'DROP SCHEMA "{database.schema}" CASCADE')
+    assert read_state(layout, count_runs) is None and state_version(layout) == {"changes": 0}
+    with open_for_writing(layout):
+        pass
+    assert read_state(layout, count_runs) == 0
 
 
 def test_servers_notice_what_only_this_working_tree_has(layout: Layout) -> None:
