@@ -285,13 +285,12 @@ def _has_run(context: CheckContext) -> bool:
 
 def replicated(context: CheckContext) -> Snapshot | None:
     """Return the published snapshot, in the folder of a replica: settings and a shared state, nothing else."""
+    if context.loaded.config.storage.state not in SHARED_STORAGE or (context.project_dir / SEMANTIC_NAME).exists():
+        return None
     from ktx_cli.jobs.serve.snapshot import published_snapshot
 
-    is_alone = (
-        context.loaded.config.storage.state in SHARED_STORAGE and not (context.project_dir / SEMANTIC_NAME).exists()
-    )
     try:
-        return published_snapshot(context.layout) if is_alone and context.repository is None else None
+        return published_snapshot(context.layout) if context.repository is None else None
     except KtxError:  # reported by the checks of the repository and of the shared database
         return None
 
