@@ -17,7 +17,6 @@ from ktx_cli.core import (
     RunStarted,
     StepFinished,
     StepStarted,
-    StorageError,
     monotonic,
     plural,
 )
@@ -340,6 +339,6 @@ def write_report(plan: RunPlan, report: IngestReport) -> None:
     """Write the report of a run; a failure is a warning, because the run itself is already over."""
     try:
         save_report(plan.layout, plan.run_id, report.to_json())
-    except StorageError as error:
+    except KtxError as error:  # also of a `ktx.yaml` that was edited meanwhile, which says where the state is
         message = f"could not write the run report: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))

@@ -22,7 +22,6 @@ from ktx_cli.core import (
     ResultWarning,
     RunFinished,
     RunStarted,
-    StorageError,
     UnitsPlanned,
     UsageError,
     ignore_events,
@@ -207,7 +206,7 @@ def _write_report(plan: RunPlan, report: ProofReport, seconds: float) -> None:
     facts = {"command": str(plan.command), "seconds": round(seconds, 3), **report.to_json()}
     try:
         save_report(plan.layout, plan.run_id, facts)
-    except StorageError as error:
+    except KtxError as error:
         message = f"ktx could not write the run report: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))
 

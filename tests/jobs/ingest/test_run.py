@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,23 @@ def test_a_report_that_cannot_be_written_is_a_warning_and_the_commit_is_named(sh
     assert report.commit is not None
     assert [warning.code for warning in warnings] == ["report_not_written"]
     assert str(runs) in warnings[0].message
+
+
+def test_settings_that_break_during_a_run_do_not_hide_its_commit(
+    shop_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report asks where the state is, and somebody is editing `ktx.yaml` just then."""
+    real = Repository.commit
+
+    def commit(*args: Any, **kwargs: Any) -> Any:
+        done = real(*args, **kwargs)
+        (shop_project / "ktx.yaml").write_text("storage: {state: postgres\n")
+        return done
+
+    monkeypatch.setattr(Repository, "commit", commit)
+    report, warnings = ingest(request(shop_project))
+    assert report.commit is not None
+    assert "report_not_written" in [warning.code for warning in warnings]
 
 
 def test_a_run_that_fails_after_its_scans_leaves_a_report(shop_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
