@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -97,9 +97,11 @@ class Sessions(StreamableHTTPSessionManager):
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request. Only a POST can open a session, which may close another one."""
         refusal = None
-        if scope["method"] not in _METHODS:
+        if self.stateless and scope["method"] != "POST":
+            refusal = _ONLY_POST  # there is no session to send messages in, or to end
+        elif scope["method"] not in _METHODS:
             refusal = _NO_METHOD
-        elif scope["method"] != "POST" and not self.stateless and b"mcp-session-id" not in dict(scope["headers"]):
+        elif scope["method"] != "POST" and b"mcp-session-id" not in dict(scope["headers"]):
             refusal = _NO_SESSION
         served = super().handle_request if refusal is None else _answer(refusal)
         await served(scope, receive, send)
@@ -343,6 +345,7 @@ REFUSED: Final = -32000
 
 _METHODS: Final = ("GET", "POST", "DELETE")
 _NO_METHOD = Refusal(405, "method", "the method is not supported", "send a POST", (("allow", ", ".join(_METHODS)),))
+_ONLY_POST = replace(_NO_METHOD, headers=(("allow", "POST"),))
 _NO_SESSION = Refusal(400, "session", "the session is missing", "send `initialize` first, then its `Mcp-Session-Id`")
 _ID_IN_USE = Refusal(
     409, "id", "a request with the same id is in progress in this session", "use another id for each request"

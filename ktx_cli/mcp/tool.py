@@ -571,6 +571,16 @@ def _rows_in(data: Mapping[str, Any]) -> int:
     return len(data.get("rows") or ()) + bool(data.get("totals"))
 
 
+def _no_tool(name: str, tools: Mapping[str, ServerTool], options: Options) -> UsageError:
+    from ktx_cli.mcp.tools import TOOLS
+
+    near = did_you_mean(name[:100], tools)
+    hint = f"did you mean `{near}`?" if near else f"available tools: {listing(tools, 30)}"
+    if options.read_only and any(each.name == name and each.writes for each in TOOLS):
+        hint = "this server is read-only, as replicas are: ask whoever runs it where the context can be changed"
+    return UsageError(f"there is no tool `{name[:100]}`", hint=hint)
+
+
 def _answered(
     tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call
 ) -> tuple[ToolAnswer, bool]:
@@ -579,9 +589,7 @@ def _answered(
     try:
         tool = tools.get(name)
         if tool is None:
-            near = did_you_mean(name[:100], tools)
-            hint = f"did you mean `{near}`?" if near else f"available tools: {listing(tools, 30)}"
-            raise UsageError(f"there is no tool `{name[:100]}`", hint=hint)
+            raise _no_tool(name, tools, call.options)
         if tool.writes and not call.identity.may_write:
             hint = "ask for a token with the scopes in serving.identity.write_scopes"
             raise KtxError(f"the access token does not allow {name}", hint=hint, code="permission")

@@ -61,6 +61,7 @@ def test_a_server_that_may_not_write_looks_and_starts_nobody(company: Company, m
     assert (found.data["status"], found.data["over"], found.data["wrote"]) == ("queued", False, [])
     refused = company.call("memory_ingest", {"content": TEXT}, read_only=True).error
     assert refused is not None and refused["message"] == "there is no tool `memory_ingest`"
+    assert refused["hint"].startswith("this server is read-only")
     unknown = company.call("memory_ingest_status", {"run_id": "absent"}, read_only=True).error
     assert unknown is not None and unknown["code"] == "usage"
 

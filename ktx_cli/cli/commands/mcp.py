@@ -260,7 +260,7 @@ def publish(
     facts = [("published", done.snapshot.commit), ("files", str(done.files))]
     if done.replaced is not None:
         facts.insert(1, ("replaced", "the same commit" if done.replaced == done.snapshot.commit else done.replaced))
-    return Result(done.to_json(), [Fields(tuple(facts))])
+    return Result(done.to_json(), [Fields(tuple(facts))], is_report=True)
 
 
 @command(commands, "stop", schema="mcp-stop")
