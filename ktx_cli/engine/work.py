@@ -559,8 +559,12 @@ class TaskStore:
     def forget(self, key: str) -> None:
         """Delete what is stored for one unit."""
         with translated(self.state), transaction(self.database):
-            for table in ("unit_outcomes", "unit_steps"):
-                self.database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
+            self.drop(key)
+
+    def drop(self, key: str) -> None:
+        """Delete what is stored for one unit; call it in a transaction."""
+        for table in ("unit_outcomes", "unit_steps"):
+            self.database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
 
     def landed(self, connection: str, kind: str, keep: Collection[str] = ()) -> None:
         """Delete what is stored for a source whose work is committed, except the units with the keys to `keep`."""

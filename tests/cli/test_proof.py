@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core import StorageError
 from ktx_cli.testing.model_script import UNAUTHORIZED, Call, ModelRequest, Reply, Turn, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import backends, entered
@@ -278,6 +279,22 @@ def test_an_interrupted_proof_goes_on_and_pays_nothing_twice(ktx: Run, proven: P
     paid = len(model_server.model_calls)
     assert ktx("proof", "--runs", "2", "--json").code == 0
     assert len(model_server.model_calls) - paid >= 8 * 3, "a proof that is done is asked anew"
+
+
+def test_a_proof_that_ends_before_it_is_recorded_as_done_pays_nothing_twice(
+    ktx: Run, proven: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*facts: Any) -> None:
+        raise StorageError("the disk is full", hint="make room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ktx_cli.jobs.proof.run.finish_run", full)
+        assert ktx("proof", "--runs", "1", "--json").envelope["error"]["message"] == "the disk is full"
+    paid = len(model_server.model_calls)
+    assert paid >= 4 * 3
+    whole = ktx("proof", "--runs", "1", "--json")
+    assert (whole.code, sum(arm["runs"] for arm in whole.data["arms"])) == (0, 4), whole
+    assert len(model_server.model_calls) - paid <= 1
 
 
 @pytest.mark.slow

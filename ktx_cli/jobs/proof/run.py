@@ -57,6 +57,7 @@ from ktx_cli.project import (
     hold_run_lock,
     prepare_private_folder,
     storage_error,
+    transaction,
     translated,
 )
 from ktx_cli.runs import Recorder, finish_run, list_runs, read_report, save_report, start_run
@@ -183,6 +184,7 @@ def _under_lock(
         plan.emit(RunStarted(plan.run_id, plan.command))
         with translated(layout.state):
             start_run(database, plan.run_id, plan.command)
+        finished: _Asked | None = None
         try:
             with contextlib.closing(ProofRecord(layout, proof)) as record, Models(preflight, database) as models:
                 asked = _Asked(request, plan, arms, proof, record, database)
@@ -191,11 +193,12 @@ def _under_lock(
             report.stopped = stopped
             preflight.keep([stopped])
             status = report.status
-            if status == "done":
-                asked.forget()
+            finished = asked if status == "done" else None
             _write_report(plan, report, monotonic() - started)
         finally:
-            with translated(layout.state):
+            with translated(layout.state), transaction(database):  # a run killed in between would be paid again
+                if finished is not None:
+                    finished.forget()
                 finish_run(database, plan.run_id, status, None)
             plan.emit(RunFinished(plan.run_id, status, monotonic() - started))
     return report
@@ -237,10 +240,10 @@ class _Asked:
         return None
 
     def forget(self) -> None:
-        """Delete the stored attempts after a finished proof, so that the next one starts from scratch."""
+        """Delete the attempts of a finished proof, in a transaction, so that the next one starts from scratch."""
         store = self._store
         for key in self._keys:
-            store.forget(key)
+            store.drop(key)
 
     @property
     def _store(self) -> TaskStore:
