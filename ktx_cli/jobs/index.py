@@ -35,7 +35,6 @@ def refresh_index(
 
     If embeddings fail, the result has an `error`, but the full-text index is up to date. Raises `StorageError`.
     """
-
     from ktx_cli.engine import keep_broken
 
     store_layers(layout, config)  # first, because the rest reads from the store

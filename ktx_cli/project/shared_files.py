@@ -126,7 +126,7 @@ class SharedFiles:
         return content
 
     def _checked(self, name: str, stored: bytes | None) -> bytes | None:
-        """Return a content from the database, of which this host keeps a copy; None if it is missing or damaged."""
+        """Return a content from the database, and keep a copy on this host; None if it is missing or damaged."""
         if stored is None:
             return None
         content, place = bytes(stored), self._place(name)
@@ -325,7 +325,7 @@ def copy_project(
 def remove_old_copies(folder: Path) -> None:
     """Remove the copies in a folder, except those in use and the `KEPT_COPIES` that were used last.
 
-    A copy gets another name first, so that nobody opens one of which a part is left. One that cannot be removed stays.
+    A copy gets another name first, so that nobody opens an incomplete one. One that cannot be removed stays.
     """
     used: list[tuple[float, Path]] = []
     for each in folder.glob("[0-9a-f]*"):

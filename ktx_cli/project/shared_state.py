@@ -791,7 +791,7 @@ def changes_of(database: SharedDatabase) -> int:
 
 
 def copy_shared(database: SharedDatabase, target: sqlite3.Connection) -> None:
-    """Copy what is known about a project from a shared state to the tables of a file, as it is at one moment.
+    """Copy the rows of a shared state to the tables of a file, as they are at one moment.
 
     Skips `UNCOPIED_TABLES`. Rows are read a few at a time. Raises `StorageError`.
     """
