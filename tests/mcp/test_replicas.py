@@ -367,4 +367,28 @@ def test_the_status_in_the_folder_of_a_replica_says_where_its_context_comes_from
     for word in (git(clone, "rev-parse", "HEAD")[:12], "the folder of a replica", "`ktx mcp publish`"):
         assert word in checks["context"]["message"]
     assert ktx("doctor", "--only", "context", folder=place).returncode == 0
+    shown = ktx("status", folder=place).stdout.splitlines()
+    assert "ready: yes" in shown, "the files of a snapshot are not here, so nothing is known to be wrong with them"
+    assert {"layer: in the snapshot", "index: not needed: a replica searches its copy of the snapshot"} <= {*shown}
     assert not (place / ".git").exists() and not (place / "semantic-layer").exists()
+    assert data["index"]["state"] == "not_needed" and checks["semantic"]["level"] == "skip"
+
+
+def test_the_doctor_in_the_folder_of_a_replica_asks_for_nothing_that_only_a_clone_has(
+    clone: Path, replica_folder: Callable[[str], Path]
+) -> None:
+    config = clone / "ktx.yaml"
+    source = "connections:\n  handbook: {driver: documents, path: handbook}\n"
+    config.write_text(config.read_text().replace("connections:\n", source))
+    (clone / "handbook").mkdir()
+    (clone / "handbook" / "orders.md").write_text("# Orders\n\nAn order is a purchase.\n")
+    git(clone, "add", "-A")
+    git(clone, "commit", "-qm", "read the handbook")
+    assert ktx("mcp", "publish", folder=clone).returncode == 0
+    names = ("wiki", "semantic", "decisions", "conventions", "index", "connections")
+    words = [word for name in names for word in ("--only", name)]
+    for folder, level in ((clone, {"ok", "warn"}), (replica_folder("one"), {"skip"})):
+        done = json.loads(ktx("doctor", *words, "--json", folder=folder).stdout)
+        levels = {each["check"]: each["level"] for each in done["data"]["findings"]}
+        assert done["ok"] and levels.pop("connection:shop") == "ok", done
+        assert set(levels) == {*names[:-1], "connection:handbook"} and set(levels.values()) <= level, levels

@@ -76,7 +76,7 @@ def _rows(facts: StatusReport) -> list[tuple[str, str]]:
         counts = around.to_json(facts.connections)["context"]
         named = ", ".join(plural(number, name.replace("_", " ").removesuffix("s")) for name, number in counts.items())
         rows += [
-            ("layer", named),
+            ("layer", "in the snapshot" if facts.is_replica else named),
             ("index", facts.index_text),
             ("git", around.git.text),
             ("agents", around.clients.agents_text),

@@ -18,6 +18,7 @@ from ktx_cli.jobs.health.model import (
     failed,
     side_by_side,
 )
+from ktx_cli.jobs.health.shared_checks import replicated
 from ktx_cli.project import Database, KtxConfig, StateDatabase, read_state
 from ktx_cli.runs import read_report
 from ktx_cli.scan import LastScan, last_scans
@@ -108,6 +109,9 @@ def _source(context: CheckContext, connection: str) -> list[CheckResult]:
     """Check that every context source is reachable, as `ktx connection test` does."""
     from ktx_cli.jobs.connections import check_source
 
+    if replicated(context) is not None:
+        message = "not needed: a replica serves what runs in a clone have read from it"
+        return [CheckResult(_named(connection), Level.SKIP, message)]
     source = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
     return [CheckResult(_named(connection), Level.OK, f"{source.origin}, {source.latency_ms:,.0f} ms")]
 

@@ -23,7 +23,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.jobs.health.model import OLDER, CheckContext, CheckResult, Concern, Level, failed
-from ktx_cli.jobs.health.shared_checks import replicated
+from ktx_cli.jobs.health.shared_checks import of_files, replicated
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
@@ -315,6 +315,7 @@ MOST = 20
 """The largest number of results of a kind that are listed one by one."""
 
 
+@of_files(WIKI)
 def check_wiki(context: CheckContext) -> list[CheckResult]:
     """Check that wiki pages have no broken references, as `ktx wiki lint` does."""
     from ktx_cli.jobs.wiki import lint_wiki
@@ -336,6 +337,7 @@ def _edit(diagnostic: Diagnostic) -> str:
     return Hint("in {} line {}: {}", diagnostic.path, diagnostic.line, diagnostic.hint)
 
 
+@of_files(SEMANTIC)
 def check_semantic(context: CheckContext) -> list[CheckResult]:
     """Check that definitions of the semantic layer have no errors, as `ktx sl validate` does for the files."""
     from ktx_cli.jobs.semantic.validate import validate_layers
@@ -359,6 +361,7 @@ def _of_problem(problem: Diagnostic, level: Level) -> CheckResult:
     return CheckResult(SEMANTIC, level, f"{file}:{line}: {problem.message}", hint, location=Location(file, line))
 
 
+@of_files(SEMANTIC)
 def check_compiled(context: CheckContext) -> list[CheckResult]:
     """Check that every definition compiles, using the last run's result or, for changed files, the current content.
 
@@ -396,6 +399,7 @@ def check_contradictions(context: CheckContext) -> list[CheckResult]:
     return [CheckResult(CONTRADICTIONS, Level.WARN, message, hint, location=Location(CONTRADICTIONS_NAME))]
 
 
+@of_files(DECISIONS)
 def check_decisions(context: CheckContext) -> list[CheckResult]:
     """Check that decision points are decided; with the policy `refuse`, an open one is a failure.
 
@@ -427,6 +431,7 @@ def check_decisions(context: CheckContext) -> list[CheckResult]:
     return [*findings, CheckResult(DECISIONS, level, message, Command("decide"))]
 
 
+@of_files(CONVENTIONS)
 def check_conventions(context: CheckContext) -> list[CheckResult]:
     """Check that time zone, fiscal years and weeks in `ktx.yaml` agree with the sources."""
     from ktx_cli.sources import open_conventions, recorded_conventions
@@ -459,6 +464,7 @@ def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]
 INDEX = "index"
 
 
+@of_files(INDEX)
 def check_index(context: CheckContext) -> list[CheckResult]:
     """Check that the index exists, is intact and up to date, with vectors if embeddings are configured."""
     from ktx_cli.agent_tools import open_searcher

@@ -44,7 +44,7 @@ class IndexFacts(Record):
     form. `where`: the database, and what compares vectors there, if the index is shared.
     """
 
-    state: Literal["current", "behind", "missing", "other_version", "unusable"]
+    state: Literal["current", "behind", "missing", "other_version", "unusable", "not_needed"]
     pages: int
     documents: int | None = None
     behind: tuple[str, ...] = ()
@@ -65,6 +65,10 @@ class IndexFacts(Record):
         if self.state == "behind":
             return f"{len(self.behind):,} outdated: {listing(self.behind, 3)}"
         return self.problem or {"missing": "none yet", "other_version": "of another version of ktx"}[self.state]
+
+
+NO_INDEX: Final = IndexFacts("not_needed", 0, problem="not needed: a replica searches its copy of the snapshot")
+"""The index in the folder of a replica."""
 
 
 def index_facts(layout: Layout, config: KtxConfig, environ: Mapping[str, str] = os.environ) -> IndexFacts:

@@ -6,7 +6,8 @@ It only reads. A run creates or updates what is missing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -293,6 +294,25 @@ def replicated(context: CheckContext) -> Snapshot | None:
         return published_snapshot(context.layout) if context.repository is None else None
     except KtxError:  # reported by the checks of the repository and of the shared database
         return None
+
+
+_Run = Callable[[CheckContext], list[CheckResult]]
+
+
+def of_files(name: str) -> Callable[[_Run], _Run]:
+    """Let a check of files in a clone skip the folder of a replica, which has none."""
+
+    def decorated(check: _Run) -> _Run:
+        @functools.wraps(check)
+        def run(context: CheckContext) -> list[CheckResult]:
+            if replicated(context) is None:
+                return check(context)
+            message = "not checked here: this is the folder of a replica, whose files are in the snapshot"
+            return [CheckResult(name, Level.SKIP, message)]
+
+        return run
+
+    return decorated
 
 
 def _of_snapshot(context: CheckContext) -> Iterator[CheckResult]:

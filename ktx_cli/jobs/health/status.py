@@ -32,7 +32,7 @@ from ktx_cli.jobs.health.project_checks import (
     check_repository,
     check_run_lock,
 )
-from ktx_cli.jobs.health.search_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
+from ktx_cli.jobs.health.search_facts import FIX, NO_INDEX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
 from ktx_cli.jobs.health.shared_checks import SHARED, check_shared, is_shared, replicated, say_once
 from ktx_cli.project import (
     CONFIG_NAME,
@@ -119,7 +119,7 @@ class Surroundings:
     @property
     def next_command(self) -> str | None:
         """The command that updates the index, or None if the index is up to date."""
-        return None if self.index.state == "current" else FIX
+        return None if self.index.state in ("current", "not_needed") else FIX
 
     def to_json(self, connections: Iterable[ConnectionStatus]) -> dict[str, Any]:
         """Return the facts for the JSON output."""
@@ -157,8 +157,9 @@ def _installed_files(layout: Layout) -> list[str]:
 
 def surroundings_of(context: CheckContext) -> Surroundings:
     """Collect all facts; writes nothing."""
+    is_replica = replicated(context) is not None
     return Surroundings(
-        index_facts(context.layout, context.loaded.config, context.environ),
+        NO_INDEX if is_replica else index_facts(context.layout, context.loaded.config, context.environ),
         embedding_facts(context),
         git_facts(lambda: context.repository, _installed_files(context.layout)),
         client_facts(context.layout, context.environ),
@@ -230,7 +231,7 @@ class StatusReport:
     @property
     def has_broken_definitions(self) -> bool:
         """Whether the semantic layer has errors, with which everything else still works."""
-        return any(finding.check == SEMANTIC and finding.level is not Level.OK for finding in self.findings)
+        return any(f.check == SEMANTIC and f.level in (Level.WARN, Level.FAIL) for f in self.findings)
 
     @property
     def next_command(self) -> str | None:
