@@ -50,7 +50,13 @@ if TYPE_CHECKING:
         tables_together,
     )
     from ktx_cli.search.shared_index import SharedTrees, explaining_in_tree, where_compared
-    from ktx_cli.search.shared_session import VectorFacts, close_search_readers, drop_statement, vector_facts
+    from ktx_cli.search.shared_session import (
+        VectorFacts,
+        close_search_readers,
+        drop_statement,
+        is_indexed,
+        vector_facts,
+    )
     from ktx_cli.search.shared_writer import KEPT_DAYS, UnusedVersion, unused_versions
     from ktx_cli.search.stems import folded, is_generic, is_stop_word, plain_words, stem, words
     from ktx_cli.search.store import IndexStore

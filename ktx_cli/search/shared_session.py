@@ -260,6 +260,15 @@ def has_tables(session: SearchSession) -> bool:
     return bool(rows)
 
 
+def is_indexed(database: SharedDatabase) -> bool:
+    """Return whether an index has the files of any working tree; raises `StorageError`."""
+    session = reader_of(database)
+    if not has_tables(session):
+        return False
+    ((found,),) = session.ask("SELECT EXISTS (SELECT FROM {p}trees WHERE dropped IS NULL)")
+    return bool(found)
+
+
 def compares_vectors(session: SearchSession) -> bool:
     """Return whether the vectors of the index are of the type of pgvector, so that the database compares them."""
     query = "SELECT atttypid::regtype::text <> 'bytea' FROM pg_attribute"

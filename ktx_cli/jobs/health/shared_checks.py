@@ -77,7 +77,7 @@ def check_shared(context: CheckContext) -> list[CheckResult]:
             findings = list(_of_database(context, database, facts))
             is_usable = all(finding.level is not Level.FAIL for finding in findings)
             if is_usable and config.storage.search in SHARED_STORAGE:
-                findings += _part(SEARCH, lambda: _of_search(context, database, facts))
+                findings += _part(SEARCH, lambda: _of_search(context, database))
                 findings += _part(SEARCH, lambda: _of_unused_versions(database))
             if is_usable and config.storage.state in SHARED_STORAGE:
                 if config.ingest.executor in SHARED_STORAGE:
@@ -193,25 +193,31 @@ def _administrator(statements: str) -> Hint:
     return Hint("as an administrator: {}", Statement(statements))
 
 
-def _of_search(context: CheckContext, database: SharedDatabase, facts: SharedFacts) -> Iterator[CheckResult]:
+def _of_search(context: CheckContext, database: SharedDatabase) -> Iterator[CheckResult]:
+    from ktx_cli.search import is_indexed
+
+    yield _of_vectors(context, database)
+    if not is_indexed(database) and replicated(context) is None:  # a replica creates it when it starts
+        yield CheckResult(SEARCH, Level.WARN, "there is no index yet, so each search reads all files", Command("index"))
+
+
+def _of_vectors(context: CheckContext, database: SharedDatabase) -> CheckResult:
     from ktx_cli.search import drop_statement, vector_facts
 
     if context.loaded.config.ingest.embeddings.backend == "none":
-        yield CheckResult(SEARCH, Level.OK, "the index has no vectors")
-        return
+        return CheckResult(SEARCH, Level.OK, "the index has no vectors")
     vectors = vector_facts(database)
     if vectors.in_database or (vectors.in_database is None and vectors.is_installed):
-        yield CheckResult(SEARCH, Level.OK, "pgvector compares vectors")
-    elif not vectors.is_available:
-        yield CheckResult(SEARCH, Level.OK, "ktx compares vectors in memory; the server has no pgvector")
-    elif vectors.in_database is None and vectors.may_install:
-        yield CheckResult(SEARCH, Level.OK, "the first `ktx index` creates the extension pgvector")
-    else:
-        steps = [] if vectors.is_installed else ["CREATE EXTENSION vector"]
-        steps += [] if vectors.in_database is None else [drop_statement(database)]
-        why = "the index is older than the extension pgvector" if vectors.is_installed else "pgvector is not installed"
-        hint = Hint.steps(_administrator("; ".join(steps)), Command("index"))
-        yield CheckResult(SEARCH, Level.WARN, f"ktx compares vectors in memory, because {why}", hint)
+        return CheckResult(SEARCH, Level.OK, "pgvector compares vectors")
+    if not vectors.is_available:
+        return CheckResult(SEARCH, Level.OK, "ktx compares vectors in memory; the server has no pgvector")
+    if vectors.in_database is None and vectors.may_install:
+        return CheckResult(SEARCH, Level.OK, "the first `ktx index` creates the extension pgvector")
+    steps = [] if vectors.is_installed else ["CREATE EXTENSION vector"]
+    steps += [] if vectors.in_database is None else [drop_statement(database)]
+    why = "the index is older than the extension pgvector" if vectors.is_installed else "pgvector is not installed"
+    hint = Hint.steps(_administrator("; ".join(steps)), Command("index"))
+    return CheckResult(SEARCH, Level.WARN, f"ktx compares vectors in memory, because {why}", hint)
 
 
 def _of_unused_versions(database: SharedDatabase) -> Iterator[CheckResult]:

@@ -20,7 +20,8 @@ from ktx_cli.engine.queue import prepare_queue
 from ktx_cli.jobs.health import shared_checks
 from ktx_cli.jobs.health.doctor import Diagnosis, examine, verdict
 from ktx_cli.jobs.health.status import project_status
-from ktx_cli.project import Layout, hold_run_lock, open_for_writing, shared_state_of
+from ktx_cli.jobs.index import index_project
+from ktx_cli.project import Layout, hold_run_lock, load_config, open_for_writing, shared_state_of
 from ktx_cli.project.migrations import MIGRATIONS
 from ktx_cli.search.shared_session import PREFIX, table_statements
 from ktx_cli.testing.servers import PostgresServer, free_port
@@ -428,7 +429,7 @@ def test_the_tables_of_an_unused_version_of_the_index(
 ) -> None:
     host.settings(state="sqlite", search="postgres")
     host.do("CREATE SCHEMA $S")
-    for prefix, days in versions.items():
+    for prefix, days in ({PREFIX: 0} | versions).items():
         index_of(host, prefix, days)
     before = host.contents()
     warnings = [each for each in host.diagnosis().findings if each.level != "ok"]
@@ -438,7 +439,7 @@ def test_the_tables_of_an_unused_version_of_the_index(
         host.do((warnings[0].hint or "").removeprefix("as their owner: "))
         left = host.schema.rows(f"SELECT tablename FROM pg_tables WHERE schemaname = '{host.schema.name}'")
         assert {name for (name,) in left if name.startswith(OTHER)} == set()
-        assert len(left) == (len(versions) - 1) * len(table_statements("bytea")[0])
+        assert len(left) == (len({PREFIX, *versions}) - 1) * len(table_statements("bytea")[0])
         assert [each.level for each in host.diagnosis().findings] == ["ok", "ok"]
 
 
@@ -521,16 +522,32 @@ def test_what_compares_vectors(
     with contextlib.closing(Host(tmp_path, schema, monkeypatch)) as host:
         host.settings(EMBEDDINGS, state="sqlite", search="postgres-hybrid")
         situation.arrange(host)
-        database, found = host.diagnosis().findings
+        database, found, missing = host.diagnosis().findings
         assert (database.level, found.level, found.check) == ("ok", situation.level, situation.check)
+        assert (missing.check, missing.level, missing.hint) == ("shared:search", "warn", "ktx index")
         assert situation.says in found.message and (found.hint or "").startswith(situation.hint or ""), found
         if found.hint is not None:
             host.do(*found.hint.partition(": ")[2].partition("; then: ")[0].split("; "))
-            assert [each.level for each in host.diagnosis().findings] == ["ok", "ok"]
+            assert [each.level for each in host.diagnosis().findings] == ["ok", "ok", "warn"]
+
+
+def test_a_shared_search_without_an_index_says_how_to_create_it(host: Host) -> None:
+    host.settings(state="sqlite", search="postgres")
+    for arrange in (lambda: None, lambda: host.do("CREATE SCHEMA $S"), lambda: index_of(host, PREFIX, None)):
+        arrange()
+        missing = host.diagnosis().findings[-1]
+        assert (missing.check, missing.level, missing.hint) == ("shared:search", "warn", "ktx index"), missing
+        assert missing.message == "there is no index yet, so each search reads all files"
+    host.layout.root.joinpath("wiki/global").mkdir(parents=True)
+    host.layout.root.joinpath("wiki/global/revenue.md").write_text("# Revenue\n")
+    assert index_project(host.layout, load_config(host.layout.config).config, os.environ, warn=print).error is None
+    assert [each.level for each in host.diagnosis().findings] == ["ok", "ok"]
 
 
 def test_a_server_without_pgvector(host: Host) -> None:
     host.settings(EMBEDDINGS, state="sqlite", search="postgres")
+    host.do("CREATE SCHEMA $S")
+    index_of(host, PREFIX, 0)
     assert [each.message for each in host.diagnosis().findings][1:] == [
         "ktx compares vectors in memory; the server has no pgvector"
     ]
