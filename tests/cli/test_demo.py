@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import duckdb
 import pytest
 
 from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS, answered
-from tests.cli.conftest import Answer
+from tests.cli.conftest import KTX, Answer
 from tests.cli.envelope import check_envelope
 from tests.docs.blocks import ROOT, blocks_of
 from tests.worlds.forks import Forks
@@ -220,3 +221,18 @@ def test_a_join_that_dbt_declares_names_dbt(ktx: Run, work: Path, demo_project: 
         manifest.unlink()
     found = ktx("scan", "relationships", "--status", "accepted", "--json").data["relationships"]
     assert all(each["reason"].startswith("Column name") for each in found) and len(found) == len(inferred)
+
+
+@pytest.mark.slow
+def test_a_clone_of_a_demo_says_how_it_gets_the_warehouse(ktx: Run, work: Path, demo_project: Path) -> None:
+    clone = work / "clone"
+    subprocess.run(["git", "clone", "-q", str(demo_project), str(clone)], check=True)
+    scanned = ktx("scan", "--project-dir", str(clone), "--json")
+    error = scanned.envelope["error"]
+    assert scanned.code == 4 and "warehouse.duckdb does not exist" in error["message"]
+    assert "a clone does not have files that git ignores" in error["hint"], error
+    (command,) = re.findall("To create it there: (.*)", (clone / ".gitignore").read_text())
+    path = f"{KTX.parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", command], cwd=clone, env={**os.environ, "PATH": path}, check=True, capture_output=True)
+    scanned = ktx("scan", "--project-dir", str(clone), "--json")
+    assert scanned.code == 0 and "nothing changed" in scanned.data["connections"][0]["result"], scanned.out

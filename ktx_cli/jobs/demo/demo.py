@@ -292,7 +292,7 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
     company = build_company(folder, seed, half_built=half_built)
     built = f"{plural(len(company.rows), 'table')}, {plural(sum(company.rows.values()), 'row')}"
     emit(StepFinished("company", built, monotonic() - started))
-    _commit_company(folder)
+    _commit_company(folder, seed)
     answers = Answers(databases=(ConnectionAnswer({"driver": "duckdb", "path": WAREHOUSE}, WAREHOUSE_ID),))
     setup(SetupRequest(folder, environ, answers, emit=emit))
     report, _ = ingest(IngestRequest(folder, environ, connections=(WAREHOUSE_ID,), command=Command("demo"), emit=emit))
@@ -303,9 +303,16 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
     return DemoReport(folder, seed, company.rows, report, asked, second_half(folder, environ, emit))
 
 
-def _commit_company(folder: Path) -> None:
+def _ignored(seed: int) -> str:
+    """Return the `.gitignore` of a demo, which says how a clone gets the warehouse."""
+    again = Command("demo", "../ktx-demo-data", "--seed", str(seed))
+    copied = Command(f"../ktx-demo-data/{WAREHOUSE}", ".", program="cp")
+    return f"# A clone has no warehouse. To create it there: {again} && {copied}\n{WAREHOUSE}*\n"
+
+
+def _commit_company(folder: Path, seed: int) -> None:
     """Make the folder a separate repository, even inside another one, with the company's text files in it."""
-    write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
+    write_atomic(folder / ".gitignore", _ignored(seed).encode())
     name_sources(folder)
     write_evals(folder)
     repository = Repository.create(folder)
