@@ -33,15 +33,20 @@ _PROBLEMS: Final[Recent[tuple[Diagnostic, ...]]] = Recent(MOST_KEPT)
 class Layers:
     """Models and their problems: identical files, dialect and calendar give the same objects. Models are never changed.
 
-    `configured`: the ids of all connections in `ktx.yaml`, None if they are those of `dialects`.
+    `configured`: the ids of all connections in `ktx.yaml`, None if they are those of `dialects`. `layout`: of the
+    project whose stored layers are used for trees with the same files.
     """
 
     def __init__(
-        self, dialects: Mapping[str, str], calendar: CalendarSettings, configured: Collection[str] | None = None
+        self,
+        dialects: Mapping[str, str],
+        calendar: CalendarSettings,
+        configured: Collection[str] | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self.dialects = dialects
         self.configured = frozenset(dialects if configured is None else configured)
-        self._calendar = calendar
+        self._calendar, self._layout = calendar, layout
 
     def model(self, tree: Tree, connection: str) -> Model:
         """Return a connection's semantic layer in the given tree."""
@@ -67,12 +72,17 @@ class Layers:
         return connection, self.dialects[connection], self._calendar, digest(tree, connection, self.configured)
 
     def _model(self, tree: Tree, key: _Key) -> Model:
-        from ktx_cli.semantic import load_tree
+        return _MODELS.get(key, lambda: self._load(tree, key))
+
+    def _load(self, tree: Tree, key: _Key) -> Model:
+        from ktx_cli.semantic import load_tree, stored_copy
 
         connection, dialect, calendar, _ = key
-        return _MODELS.get(
-            key, lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once, configured=self.configured)
-        )
+        if self._layout is not None:
+            stored = stored_copy(self._layout, tree, connection, dialect, calendar, self.configured)
+            if stored is not None:
+                return stored
+        return load_tree(tree, connection, dialect, calendar, parse=parse_once, configured=self.configured)
 
 
 class _Models(Mapping[str, "Model"]):

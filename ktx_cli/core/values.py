@@ -212,8 +212,9 @@ def json_value(value: Any) -> Any:
 
 def plain_value(value: Any) -> Any:
     """Return a value as `json_value` does, but for storage: NaN as None, nested values as text, all text as UTF-8."""
-    if type(value) is str and value.isascii():  # as most are
-        return value
+    kind = type(value)
+    if value is None or (kind is str and value.isascii()) or (kind is int and -EXACT_INTEGER <= value <= EXACT_INTEGER):
+        return value  # as most are
     if isinstance(value, float) and not math.isfinite(value):
         return None
     known = json_value(value)

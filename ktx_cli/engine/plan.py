@@ -136,7 +136,7 @@ class RunPlan:
         from ktx_cli.semantic import calendar_of
 
         dialects = {each: self.dialects.get(each, "") for each in self.config.databases()}
-        return Layers(dialects, calendar_of(self.config), self.config.connections.keys())
+        return Layers(dialects, calendar_of(self.config), self.config.connections.keys(), self.layout)
 
 
 Exceeded = Callable[[KtxError], None]

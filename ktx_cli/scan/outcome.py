@@ -63,6 +63,7 @@ def plan_manifest(
     driver: str,
     schema: DatabaseSchema,
     committed: Committed,
+    joins: CommittedJoins,
     records: Records,
     texts: Sequence[Described],
     contents: Mapping[str, bytes],
@@ -82,7 +83,6 @@ def plan_manifest(
     refs = list(dict.fromkeys([*by_ref, *(table.ref for table in last.tables or ())]))
     index = ManifestIndex.of(shards, refs)
     adopted = adopted_texts(refs, committed.records.texts, shards, index)
-    joins = CommittedJoins(committed)
 
     # The manifest also shows adopted texts that no text of a scan replaces.
     described = updated_record({**adopted, **committed.records.texts}, texts, tables)
@@ -131,6 +131,18 @@ def plan_manifest(
         gone=gone_joins(joins.relationships, reviewed, by_ref, shards, plan.removed),
         warnings=last.warnings,
     )
+
+
+def plan_record(
+    driver: str,
+    committed: Committed,
+    relationships: RelationshipRecord,
+    files: Mapping[str, bytes | None],
+    reviewed: tuple[ReviewedRelationship, ...],
+) -> ManifestPlan:
+    """Return the plan of a scan that changes no other files than these records, on which no other file depends."""
+    linked = LinkedFiles(committed.connection, driver, committed.raw_folder, {}, {}, {}) if files else None
+    return ManifestPlan(relationships, files=files, linked=linked, reviewed=reviewed)
 
 
 def adopted_texts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,13 @@ from ktx_cli.scan.measures.proposals import propose_measures
 from ktx_cli.scan.measures.record import MEASURES, Proposals, proposals_bytes, read_proposals
 from ktx_cli.scan.measures.record import restricted as restricted_measures
 from ktx_cli.scan.outcome import (
-    ManifestPlan,
     PreviousScan,
     ScanOutcome,
     comment_warnings,
     decimal_comma_warnings,
     field_notes,
     plan_manifest,
+    plan_record,
     problem_warnings,
     stored_warnings,
     unprofiled_warnings,
@@ -73,7 +73,7 @@ from ktx_cli.scan.relationships.record import (
     with_failed_parts,
 )
 from ktx_cli.scan.removed_joins import DECIDED, CommittedJoins
-from ktx_cli.scan.review import AuthoredSources, JoinStatus
+from ktx_cli.scan.review import JoinStatus
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import (
     STORED_COLUMNS,
@@ -174,12 +174,13 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     """
     failures = Failures()
     committed = Committed(job.base, job.connection, job.copies)
+    joins = CommittedJoins(committed)
     schema = connector.introspect(scope)
     rows: RowResults | None = None
     unreadable: list[ResultWarning] = []
     if job.depth is not Depth.STRUCTURAL:
         with failures.stage(Stage.RELATIONSHIPS):
-            known = _known_schema(job, connector.dialect, committed, schema.tables, failures, unreadable)
+            known = _known_schema(job, connector.dialect, joins, schema.tables, failures, unreadable)
             choice = _table_choice(job, committed, schema.tables)
             unreadable += choice.warnings
             row_scan = _RowScan(job, connector, schema.tables, committed.records.known, known, failures, choice)
@@ -197,11 +198,14 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         _keep_results(job, rows.reusable, stored, measures, decisions, connector, schema, rows.unused, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
-    digest = _digest(job, map(table_file, schema.tables), schema.problems, contents)
-    if job.previous is not None and (job.previous.digest, job.previous.files) == (digest, committed.files):
-        plan = _unchanged(committed, schema, records, rows)
+    files = list(map(table_file, schema.tables))
+    digest = _digest(job, files, schema.problems, contents)
+    written = _changed_alone(job, committed, contents, lambda known: _digest(job, files, schema.problems, known))
+    if written is not None:
+        reviewed = () if rows is None else joins.relationships
+        plan = plan_record(job.driver, committed, records.known, written, reviewed)
     else:
-        plan = plan_manifest(job.driver, schema, committed, records, texts, contents, job.layout)
+        plan = plan_manifest(job.driver, schema, committed, joins, records, texts, contents, job.layout)
     warnings = [*committed.warnings, *unreadable, *(rows.warnings if rows else ()), *plan.warnings]
     if not schema.tables:
         warnings += _nothing_to_read(job, connector, scope)
@@ -241,7 +245,7 @@ def _table_choice(job: ScanJob, committed: Committed, tables: Sequence[Table]) -
 def _known_schema(
     job: ScanJob,
     dialect: str,
-    committed: Committed,
+    joins: CommittedJoins,
     tables: Sequence[Table],
     failures: Failures,
     unreadable: list[ResultWarning],
@@ -252,7 +256,7 @@ def _known_schema(
     """
     is_inferring = job.settings.relationships.enabled
     with failures.stage(Stage.HINTS):
-        decided = tuple(_decided_joins(committed)) if is_inferring else ()
+        decided = tuple(_decided_joins(joins)) if is_inferring else ()
         if not job.declared and not decided:
             return None
         from ktx_cli.scan.relationships.declarations import DecidedJoin, KnownSchema, read_declarations, resolved
@@ -267,12 +271,12 @@ def _known_schema(
         if not is_inferring:
             return KnownSchema(restricted=known.restricted)
         stated = {(each.child, each.child_columns, each.parent, each.parent_columns) for each in known.hints}
-        joins = (
+        people = (
             DecidedJoin(each.child, each.child_columns[0], each.parent, each.parent_columns[0], accepted, is_written)
             for each, accepted, is_written in decided
             if not accepted or each.id[:4] not in stated
         )
-        return replace(known, decided=tuple(sorted(joins, key=repr)))
+        return replace(known, decided=tuple(sorted(people, key=repr)))
     return None
 
 
@@ -291,20 +295,18 @@ def _repeated_key_warnings(
                 yield connection_warning("declared_key_repeats", connection, message)
 
 
-def _decided_joins(committed: Committed) -> Iterator[tuple[Relationship, bool, bool]]:
+def _decided_joins(joins: CommittedJoins) -> Iterator[tuple[Relationship, bool, bool]]:
     """Yield the joins of single columns that people accepted or rejected, and whether they accepted them.
 
     The last value is whether the files state the decision, unlike that to remove a join from them.
 
     A join that people replaced with one of their own to the same table counts as neither.
     """
-    decided = [each for each in CommittedJoins(committed).relationships if each.status in DECIDED]
-    if not decided:
-        return
-    authored = AuthoredSources.read(committed.base, committed.connection)
-    for each in decided:
+    for each in joins.relationships:
+        if each.status not in DECIDED:
+            continue
         found, join = each.relationship, each.joins[0].join
-        overlays = authored.overlays_of(each.joins[0].source)
+        overlays = joins.authored.overlays_of(each.joins[0].source)
         own = {to for overlay in overlays for to, on in overlay.joins if on != plain_on(join["on"])}
         is_accepted = each.status is JoinStatus.MANUAL
         is_written = is_accepted or any(each.joins[0].on in overlay.disabled for overlay in overlays)
@@ -798,13 +800,24 @@ def _describe(
     return records, (), report
 
 
-def _unchanged(committed: Committed, schema: DatabaseSchema, records: Records, rows: RowResults | None) -> ManifestPlan:
-    """Return the plan for a scan that changes no files, with the relationships' status if rows were read."""
-    if rows is None:
-        return ManifestPlan(records.known)
-    tables = {table.ref: table for table in schema.tables}
-    reviewed = CommittedJoins(committed).after(committed.records.known, committed.shards, tables)
-    return ManifestPlan(records.known, reviewed=reviewed)
+def _changed_alone(
+    job: ScanJob, committed: Committed, contents: Mapping[str, bytes], digest: Callable[[Mapping[str, bytes]], str]
+) -> dict[str, bytes | None] | None:
+    """Return the record of decision points if nothing else has changed since the last scan, and no files if nothing has
+    changed at all; otherwise None.
+
+    No other file depends on that record. `digest` is that of a scan with the given contents of records.
+    """
+    if job.previous is None or job.previous.files != committed.files:
+        return None
+    if job.previous.digest == digest(contents):
+        return {}
+    path = f"{committed.raw_folder}/{DECISIONS}"
+    last = committed.base.read_many([path] if path in committed.files else []).get(path)
+    others = {name: content for name, content in contents.items() if name != DECISIONS}
+    if job.previous.digest != digest(others if last is None else {**others, DECISIONS: last}):
+        return None
+    return {path: contents.get(DECISIONS)}
 
 
 def _nothing_to_read(job: ScanJob, connector: Connector, scope: Scope) -> list[ResultWarning]:

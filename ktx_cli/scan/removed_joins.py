@@ -74,6 +74,11 @@ class CommittedJoins:
         tables = {table.ref: table for table in self._committed.snapshot.tables or ()}
         return self.after(known, self._committed.shards, tables)
 
+    @cached_property
+    def authored(self) -> AuthoredSources:
+        """The user-written files about sources."""
+        return AuthoredSources.read(self._committed.base, self._committed.connection)
+
     def status_of(self, relationship: Relationship) -> JoinStatus:
         """Return the status of a recorded relationship."""
         return self._by_id.get(relationship.id, JoinStatus.REJECTED)
@@ -84,7 +89,7 @@ class CommittedJoins:
         """Return the relationships of a record with their status according to the given shards and tables."""
         if not known.relationships and not known.gone:
             return ()
-        return StatusResolver(self._committed.connection, shards, self._authored, tables).resolve_record(known)
+        return StatusResolver(self._committed.connection, shards, self.authored, tables).resolve_record(known)
 
     def by_hand(self, ids: Collection[RelationshipId]) -> dict[RelationshipId, list[tuple[str, Mapping[str, Any]]]]:
         """Return relationship -> its joins that people wrote into shards, with their tables' physical names."""
@@ -100,10 +105,6 @@ class CommittedJoins:
     @cached_property
     def _by_id(self) -> dict[RelationshipId, JoinStatus]:
         return {each.relationship.id: each.status for each in self.relationships}
-
-    @cached_property
-    def _authored(self) -> AuthoredSources:
-        return AuthoredSources.read(self._committed.base, self._committed.connection)
 
 
 @dataclass(frozen=True, slots=True)

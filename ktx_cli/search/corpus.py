@@ -233,22 +233,40 @@ VALUE_TEXT = 4.0
 """The weight of a word in a value. Words of its column only add to the score."""
 
 
-def value_documents(
+@dataclass(frozen=True, slots=True)
+class ListedColumn:
+    """A visible column, as `source.column`, with its description and its values with their row counts."""
+
+    name: str
+    description: str | None
+    values: Sequence[tuple[Any, int | None]]
+
+
+def listed_values(
     shown: VisibleModel, lists: Iterable[ColumnValues], relations: Callable[[], Relations]
-) -> Iterator[Document]:
-    """Yield a document for every value of the visible columns. Its id is the condition that selects its rows.
+) -> dict[str, list[ListedColumn]]:
+    """Return source -> its visible columns with a list.
 
     Lists of tables outside the semantic layer and of hidden columns are skipped. `relations` come from the last scan.
     """
     relations = functools.cache(relations)
     by_name = _by_name(shown.sources())
     visible = {source.name: listed_columns(shown, source, relations) for source in shown.sources()}
+    found: dict[str, list[ListedColumn]] = {}
     for listed in lists:
         for source in by_name.get(listed.ref.name.casefold(), ()):
             column = source.column(listed.column) if source.is_of(listed.ref) else None
             if column is not None and column.expr is None and column.name.casefold() in visible[source.name]:
-                for value, count in listed.values:
-                    yield _value(shown, f"{source.name}.{column.name}", value, count, column.description)
+                named = ListedColumn(f"{source.name}.{column.name}", column.description, listed.values)
+                found.setdefault(source.name, []).append(named)
+    return found
+
+
+def value_documents(connection: str, columns: Iterable[ListedColumn]) -> Iterator[Document]:
+    """Yield a document for every value of the columns. Its id is the condition that selects its rows."""
+    for each in columns:
+        for value, count in each.values:
+            yield _value(connection, each, value, count)
 
 
 def listed_columns(shown: VisibleModel, source: Source, relations: Callable[[], Relations]) -> frozenset[str]:
@@ -259,14 +277,14 @@ def listed_columns(shown: VisibleModel, source: Source, relations: Callable[[], 
     return frozenset(each.name.casefold() for each in shown.columns(source) if may(each))
 
 
-def _value(shown: VisibleModel, column: str, value: Any, count: int | None, description: str | None) -> Document:
+def _value(connection: str, column: ListedColumn, value: Any, count: int | None) -> Document:
     text = value if isinstance(value, str) else json.dumps(value)
-    fields = [Field("value", text, VALUE_TEXT), Field("column", column, BESIDE)]
-    fields += [Field("description", description, BESIDE)] if description else []
+    fields = [Field("value", text, VALUE_TEXT), Field("column", column.name, BESIDE)]
+    fields += [Field("description", column.description, BESIDE)] if column.description else []
     rows = "" if count is None else f" in {plural(count, 'row')}"
-    id = f"{column} = {_literal(value, text)}"
-    summary = one_line(f"a value of {column}{rows}")
-    return Document(VALUE, id, shown.model.connection, summary, tuple(fields), KINDS.index(VALUE))
+    id = f"{column.name} = {_literal(value, text)}"
+    summary = one_line(f"a value of {column.name}{rows}")
+    return Document(VALUE, id, connection, summary, tuple(fields), KINDS.index(VALUE))
 
 
 def _literal(value: Any, text: str) -> str:
@@ -606,8 +624,8 @@ class Layer:
         return self._on_disk
 
 
-class Values(WholeUnits):
-    """The column values of one connection, as one unit.
+class Values:
+    """The column values of one connection: one unit with a part per source, because most stay the same between scans.
 
     `stamp` identifies when and under which rules they were read. `load` returns the value lists.
     """
@@ -615,6 +633,7 @@ class Values(WholeUnits):
     def __init__(self, layer: Layer, stamp: str, load: Callable[[], Iterable[ColumnValues]]) -> None:
         self._layer, self._stamp, self._load = layer, stamp, load
         self._unit = values_unit(layer.folder)
+        self._on_disk: Mapping[str, Sequence[ListedColumn]] | None = None
 
     def signatures(self) -> dict[str, str]:
         """Return the unit with its stamp and the signatures of the layer and last scan, which determine visibility."""
@@ -639,19 +658,35 @@ class Values(WholeUnits):
         scan = _digest_at(tree, snapshot_path(self._layer.connection))
         return hash_of((self._stamp, self._layer.digest(self._layer.folder, tree), scan))
 
-    def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
-        """Return the values of visible columns."""
+    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
+        """Return the sources that have visible columns with values."""
+        return {name: hash_of((RULES, *map(repr, columns))) for name, columns in self._listed(tree).items()}
+
+    def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
+        """Yield sources with the values of their visible columns."""
+        listed = self._listed(tree) if names else {}
+        wanted = sorted(listed.keys() & set(names))
+        return ((name, _by_digest(value_documents(self._layer.connection, listed[name]))) for name in wanted)
+
+    def release(self) -> None:
+        """Release the lists and the model."""
+        self._on_disk = None
+        self._layer.release()
+
+    def _listed(self, tree: Tree) -> Mapping[str, Sequence[ListedColumn]]:
+        if not self._layer.units(tree):
+            return {}
 
         def relations() -> Relations:
             from ktx_cli.protection import read_relations
 
             return read_relations(tree, self._layer.connection)
 
-        return value_documents(self._layer.shown(tree), self._load(), relations)
-
-    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
-        """Return the only part if there is a semantic layer."""
-        return super().parts(unit, tree) if self._layer.units(tree) else {}
+        if not isinstance(tree, WorkingTree):
+            return listed_values(self._layer.shown(tree), self._load(), relations)
+        if self._on_disk is None:
+            self._on_disk = listed_values(self._layer.shown(tree), self._load(), relations)
+        return self._on_disk
 
 
 NOT_HERE: Final = "not here"

@@ -13,7 +13,7 @@ from ktx_cli.search.corpus import PHRASE, Document, Scope
 from ktx_cli.search.forms import forms
 from ktx_cli.search.stems import asked_words, folded, plain_words, stem
 
-VERSION: Final = 11
+VERSION: Final = 12
 """Version of the tables, stems and document contents. An index of another version is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}

@@ -245,6 +245,7 @@ if TYPE_CHECKING:
         has_store,
         load_manifest,
         source_digests,
+        stored_copy,
         stored_hashes,
     )
     from ktx_cli.semantic.store.parts import declared_names

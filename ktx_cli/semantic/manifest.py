@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -243,10 +244,11 @@ def load_lists(database: StateDatabase, connection: str, table: str | None = Non
     )
     found: dict[tuple[str | None, str, str], list[tuple[Any, int | None]]] = {}
     complete: set[tuple[str | None, str, str]] = set()
+    read = functools.cache(json.loads)  # the columns of a database have many values in common
     for schema, name, column, is_complete, value, count in rows:
         values = found.setdefault((schema, name, column), [])
         if value is not None:
-            values.append((json.loads(value), count))
+            values.append((read(value), count))
         if is_complete:
             complete.add((schema, name, column))
     return tuple(

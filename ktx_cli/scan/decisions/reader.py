@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -109,27 +109,35 @@ class _Layer:
         return graph_of(self.model)
 
     @cached_property
-    def _sources_above(self) -> Mapping[str, set[str]]:
-        """Source -> the sources that have a many-to-one join to it."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for edge in self.graph:
-            if edge.to_one:
-                found[edge.target].add(edge.source)
-        return found
+    def _measured(self) -> tuple[str, ...]:
+        """The sources that have measures, sorted."""
+        return tuple(sorted(name for name, source in self.model.sources.items() if source.measures))
 
     @cached_property
-    def _measured(self) -> frozenset[str]:
-        """The sources that have measures."""
-        return frozenset(name for name, source in self.model.sources.items() if source.measures)
+    def _measured_above(self) -> Mapping[str, int]:
+        """Source -> the `_measured` sources that reach it by many-to-one joins, as the bits of a number.
+
+        Found for all sources at once: in a large layer, thousands of sources reach most of the others.
+        """
+        targets: dict[str, list[str]] = defaultdict(list)
+        for edge in self.graph if self._measured else ():
+            if edge.to_one:
+                targets[edge.source].append(edge.target)
+        found = defaultdict(int, {name: 1 << place for place, name in enumerate(self._measured)})
+        waiting = deque(self._measured)
+        while waiting:
+            source = waiting.popleft()
+            for target in targets[source]:
+                if found[source] & ~found[target]:
+                    found[target] |= found[source]
+                    waiting.append(target)
+        return found
 
     def reaching(self, source: str) -> list[str]:
         """Return a source, and the sources whose measures reach it by exactly one path of many-to-one joins."""
-        seen, waiting, above = {source}, [source], self._sources_above
-        while waiting:
-            more = above.get(waiting.pop(), set()) - seen
-            seen |= more
-            waiting += more
-        return [source, *(each for each in sorted(seen & self._measured - {source}) if self._has_path(each, source))]
+        above = self._measured_above.get(source, 0)
+        others = (name for place, name in enumerate(self._measured) if above >> place & 1 and name != source)
+        return [source, *(each for each in others if self._has_path(each, source))]
 
     def _has_path(self, start: str, target: str) -> bool:
         try:

@@ -129,7 +129,7 @@ def save_values(
     stamps = profiled_at or {}
     hidden = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.hidden]
     with transaction(database):
-        _forget(database, connection)
+        _forget_tables(database, connection)
         database.execute(
             "INSERT INTO value_scans VALUES (?, ?, ?, ?)",
             (connection, privacy, isoformat(now()), json.dumps(hidden if privacy != "strict" else [])),
@@ -139,7 +139,7 @@ def save_values(
             "INSERT INTO profiles VALUES (?, ?, ?, ?)",
             ((connection, each.ref.schema, each.ref.name, _profile_text(each, stamps)) for each in profiles),
         )
-        _save_lists(database, connection, dictionary.columns if privacy != "strict" else ())
+        _replace_lists(database, connection, dictionary.columns if privacy != "strict" else ())
         known = (each.without_values() for each in evidence) if privacy == "strict" else evidence
         database.executemany(
             "INSERT INTO relationship_evidence VALUES (?, ?, ?, ?, ?)",
@@ -298,32 +298,73 @@ def _column_without_values(column: ColumnProfile) -> ColumnProfile:
 
 
 def _forget(database: StateDatabase, connection: str) -> None:
-    database.execute("PRAGMA secure_delete = ON")  # Otherwise the values remain in the file's free pages.
-    of_connection = "SELECT id FROM dictionary_columns WHERE connection = ?"
-    database.execute(f"DELETE FROM dictionary_values WHERE column_id IN ({of_connection})", (connection,))
-    for table in ("dictionary_columns", "profiles", "value_scans", "relationship_evidence"):
+    _replace_lists(database, connection, ())
+    _forget_tables(database, connection)
+
+
+def _forget_tables(database: StateDatabase, connection: str) -> None:
+    database.execute(_SECURELY)
+    for table in ("profiles", "value_scans", "relationship_evidence"):
         database.execute(f"DELETE FROM {table} WHERE connection = ?", (connection,))
     database.execute("DELETE FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection))
 
 
-def _save_lists(database: StateDatabase, connection: str, lists: Sequence[ColumnValues]) -> None:
-    """Add value lists with two statements; call it in a transaction, where nobody else takes the same ids."""
+_SECURELY: Final = "PRAGMA secure_delete = ON"
+"""Without it, deleted values remain in the free pages of the file."""
+
+
+def _replace_lists(database: StateDatabase, connection: str, lists: Sequence[ColumnValues]) -> None:
+    """Replace the value lists; call it in a transaction, where nobody else takes the same ids.
+
+    Lists that stay the same, which are nearly all of them on most nights, are not written again.
+    """
+    wanted = {
+        (each.ref.schema, each.ref.name, each.column): (
+            each.complete,
+            [(json.dumps(value), count) for value, count in each.values],
+        )
+        for each in lists
+    }
+    stored, gone = _stored_lists(database, connection), []
+    for id, key, content in stored:
+        if wanted.get(key) == content:
+            del wanted[key]
+        else:
+            gone.append((id,))
+    database.execute(_SECURELY)
+    database.executemany("DELETE FROM dictionary_values WHERE column_id = ?", gone)
+    database.executemany("DELETE FROM dictionary_columns WHERE id = ?", gone)
     last = int(database.execute("SELECT coalesce(max(id), 0) FROM dictionary_columns").fetchone()[0])
-    numbered = list(enumerate(lists, start=last + 1))
+    numbered = list(enumerate(wanted.items(), start=last + 1))
     database.executemany(
         "INSERT INTO dictionary_columns (id, connection, schema_name, table_name, column_name, complete)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        ((id, connection, each.ref.schema, each.ref.name, each.column, each.complete) for id, each in numbered),
+        ((id, connection, *key, complete) for id, (key, (complete, _)) in numbered),
     )
-    shown = (
-        (id, value, value if isinstance(value, str) else json.dumps(value), count)
-        for id, each in numbered
-        for value, count in each.values
-    )
+    written = ((id, text, json.loads(text), count) for id, (_, (_, values)) in numbered for text, count in values)
+    shown = ((id, text, value if isinstance(value, str) else text, count) for id, text, value, count in written)
     database.executemany(
         "INSERT INTO dictionary_values VALUES (?, ?, ?, ?, ?)",
-        ((id, json.dumps(value), text, text.casefold(), count) for id, value, text, count in shown),
+        ((id, text, plain, plain.casefold(), count) for id, text, plain, count in shown),
     )
+
+
+_ListKey = tuple[str | None, str, str]
+_ListContent = tuple[bool, list[tuple[str, int | None]]]
+
+
+def _stored_lists(database: StateDatabase, connection: str) -> list[tuple[int, _ListKey, _ListContent]]:
+    """Return the id of every value list, its schema, table and column, and whether it is complete with its values."""
+    rows = database.execute(
+        "SELECT c.id, c.schema_name, c.table_name, c.column_name, c.complete, v.value, v.count"
+        " FROM dictionary_columns AS c LEFT JOIN dictionary_values AS v ON v.column_id = c.id"
+        " WHERE c.connection = ? ORDER BY c.id, v.rowid",
+        (connection,),
+    )
+    return [
+        (id, (schema, name, column), (bool(complete), [(row[5], row[6]) for row in group if row[5] is not None]))
+        for (id, schema, name, column, complete), group in itertools.groupby(rows, key=lambda row: row[:5])
+    ]
 
 
 def _match(row: Sequence[Any]) -> ValueMatch:

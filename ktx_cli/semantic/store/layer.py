@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ktx_cli.core import Diagnostic, KtxError, ResultWarning
-from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, hash_of, stamp_of
+from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, stamp_of
 from ktx_cli.semantic.lookup import ChangedSources, lookup_of
-from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, relation_of, shard_files
+from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, relation_of, shard_files, stray_names
 from ktx_cli.semantic.model import CalendarSettings, Model, Source
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,
     changed_files,
+    is_layer_file,
     layer_stamps,
     note_unstored,
     open_store,
@@ -73,6 +74,37 @@ def stored_model(
         return None
     merged = functools.partial(lambda: merged_problems(problems(), changes.subjects, changes.problems))
     return Model(connection, dialect, ChangedSources(sources, changes.sources), LazyProblems(merged), calendar)
+
+
+def stored_copy(
+    layout: Layout, tree: Tree, connection: str, dialect: str, calendar: CalendarSettings, configured: Collection[str]
+) -> Model | None:
+    """Return the layer in a tree from the store of the layer on disk, or None if they do not have the same files.
+
+    That is several times as fast as `load_tree`. Places in the result refer to the files on disk.
+    """
+    store = open_store(layout, connection, dialect, configured)
+    if store is None:
+        return None
+    try:
+        if _are_files_of(store, layout, tree, connection, configured):
+            problems = LazyProblems(functools.partial(_stored_problems, store))
+            return Model(connection, dialect, StoredSources(store), problems, calendar, store.barred, store.sealed)
+    except KtxError:  # what reads the files says what is wrong with them
+        pass
+    store.close()
+    return None
+
+
+def _are_files_of(store: LayerStore, layout: Layout, tree: Tree, connection: str, configured: Collection[str]) -> bool:
+    """Return whether the files on disk have not changed since a layer was stored, and a tree has the same ones."""
+    known, stamps = store.files(), layer_stamps(layout.root, connection, configured)
+    if {path: each.stamp for path, each in known.items()} != stamps or stray_names(tree, {*configured, connection}):
+        return False
+    paths = [path for path in tree.paths(f"{Layout.context_paths(connection)[0]}/") if is_layer_file(path, connection)]
+    return known.keys() == set(paths) and all(
+        hashlib.sha256(tree.read(path) or b"").hexdigest() == known[path].sha256 for path in paths
+    )
 
 
 def _stored_problems(store: LayerStore) -> Iterable[Diagnostic]:

@@ -71,12 +71,12 @@ def layer_stamps(root: Path, connection: str, configured: Collection[str] | None
         stamp = stamp_of(root / top)
         if stamp is not None:
             found[top] = stamp
-    shards = f"{Layout.schema_path(connection)}/"
-    return {
-        path: stamp
-        for path, stamp in found.items()
-        if is_yaml(path) and (is_shard_path(path) or not path.startswith(shards))
-    }
+    return {path: stamp for path, stamp in found.items() if is_layer_file(path, connection)}
+
+
+def is_layer_file(path: str, connection: str) -> bool:
+    """Return whether a layer is read from a file: a YAML file, in the folder of the shards only if it is one."""
+    return is_yaml(path) and (is_shard_path(path) or not path.startswith(f"{Layout.schema_path(connection)}/"))
 
 
 def identity_of(dialect: str, configured: Collection[str] | None) -> list[Any]:
