@@ -70,9 +70,12 @@ class Ending:
     signal: int | None = None
 
 
-def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: Started) -> Ending:
+def serve_http(
+    settings: ServerSettings, environ: Mapping[str, str], started: Started, *, is_foreground: bool = False
+) -> Ending:
     """Serve until a signal arrives. `started` is called once with the state, when the server is bound and recorded.
 
+    `is_foreground`: the log goes to the stderr of a command that somebody runs.
     Raises what keeps it from starting: `UsageError`, `ConfigError`, `SecretError`, `BusyError`.
     """
     configs = [load_config(Layout(Path(each.folder)).config).config for each in settings.projects]
@@ -85,7 +88,8 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
         served = tuple(stack.enter_context(_served(each, settings, kept)) for each in settings.projects)
         bound = stack.enter_context(closing(_bound(settings)))
         port = bound.getsockname()[1]
-        state = ServerState(instance, settings, port, token_required=token is not None or any(issuers))
+        is_protected = token is not None or any(issuers)
+        state = ServerState(instance, settings, port, token_required=is_protected, is_foreground=is_foreground)
         for each in served:
             stack.callback(remove_server_state, each.layout, instance)
             write_server_state(each.layout, _state_of(each, state))
@@ -99,8 +103,12 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
 
 def _state_of(served: Served, state: ServerState) -> ServerState:
     """Return the state of the server as it is stored for one of its projects."""
-    snapshot = None if served.follower is None else served.follower.snapshot
-    return replace(state, snapshot=None if snapshot is None else snapshot.to_json())
+    follower = served.follower
+    if follower is None or follower.snapshot is None:
+        return state
+    problem = follower.problem
+    told = None if problem is None else {"message": mask(problem.message), "hint": mask(problem.hint or "") or None}
+    return replace(state, snapshot=follower.snapshot.to_json(), problem=told)
 
 
 def _snapshots(served: Sequence[Served]) -> Measured:
@@ -195,17 +203,18 @@ async def _run(server: HttpServer, bound: socket.socket, state: ServerState, sta
 async def _follow(served: Served, follower: SnapshotFollower, state: ServerState) -> None:
     """Serve each newer snapshot that is published; one that cannot be opened is logged, and the last one stays."""
     logged: KtxError | None = None
-    stored = follower.snapshot
+    stored = _state_of(served, state)
     while True:
         await anyio.sleep(CHECK_SECONDS)
         await anyio.to_thread.run_sync(follower.refresh, abandon_on_cancel=True)
         if follower.problem is not None and (logged is None or logged.message != follower.problem.message):
             log.warning("the newest snapshot is not served: %s", follower.problem.message)
         logged = follower.problem
-        if follower.snapshot is not stored:
+        found = _state_of(served, state)
+        if found != stored:
             try:
-                await anyio.to_thread.run_sync(write_server_state, served.layout, _state_of(served, state))
-                stored = follower.snapshot
+                await anyio.to_thread.run_sync(write_server_state, served.layout, found)
+                stored = found
             except KtxError as error:  # the next attempt is as soon as the next look for a snapshot
                 log.warning("`ktx mcp status` shows the previous snapshot: %s", error.message)
 

@@ -276,12 +276,26 @@ def test_logs_are_followed_over_a_rotation(folder: Path, forks: Forks) -> None:
     assert following.returncode == 130
 
 
-def test_in_the_foreground_it_ends_by_a_signal(folder: Path) -> None:
+def test_in_the_foreground_it_logs_to_stderr_and_ends_by_a_signal(folder: Path, ktx: Run, forks: Forks) -> None:
     with subprocess.Popen(
         [KTX, "mcp", "start", "--foreground", "--port", "0"], cwd=folder, stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stderr is not None
         assert server.stderr.readline().startswith(f"serving {folder} at http://127.0.0.1:")
+        log = folder / ".ktx" / "logs" / "mcp.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("of an earlier server\n")
+        shown = ktx("mcp", "logs", "--project-dir", str(folder), "--json")
+        (warning,) = shown.envelope["warnings"]
+        assert f"(pid {server.pid}) runs in the foreground, so its log is on its stderr" in warning["message"]
+        assert "where it was started" in warning["hint"] and shown.data["lines"] == ["of an earlier server"]
+        log.unlink()
+        assert "next:" not in ktx("mcp", "logs", "--project-dir", str(folder)).err, "it is running already"
+        assert not ktx("mcp", "logs", "--audit", "--project-dir", str(folder), "--json").envelope["warnings"]
+        following = forks.piped(("mcp", "logs", "--follow"), folder=folder, environ=os.environ)
+        assert following.stderr is not None and "its log is on its stderr" in following.stderr.readline()
+        following.send_signal(signal.SIGINT)
+        following.communicate(timeout=30)
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=30) == 0
         assert server.stderr.read() == ""

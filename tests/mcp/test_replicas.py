@@ -337,6 +337,37 @@ def test_probes_need_no_token_and_no_known_host_and_say_nothing_else(
         (place / "ktx.yaml").write_text(settings)
 
 
+def test_the_status_of_a_replica_says_why_it_does_not_serve_the_newest(
+    clone: Path, replica_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ktx("mcp", "publish", folder=clone).returncode == 0
+    place = replica_folder("one")
+    settings = (place / "ktx.yaml").read_text()
+
+    def warnings() -> list[dict[str, str]]:
+        found: list[dict[str, str]] = json.loads(status(place, "status", "--json"))["warnings"]
+        return found
+
+    def wait_for(wanted: int) -> list[dict[str, str]]:
+        deadline = time.monotonic() + 30
+        while len(found := warnings()) != wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+        return found
+
+    with started(place, "--replica") as wire:
+        assert warnings() == []
+        (place / "ktx.yaml").write_text(f"{settings}mounts: {{other: ../other}}\n")
+        (warning,) = wait_for(1)
+        assert "keeps its snapshot and its settings" in warning["message"] and "mounts others" in warning["message"]
+        assert warning["hint"].startswith("remove `mounts`") and warning["message"] in status(place)
+        (found,) = json.loads(ktx("doctor", "--only", "mcp", "--json", folder=place).stdout)["data"]["findings"]
+        assert found["level"] == "warn" and warning["message"] in found["message"]
+        assert wire.send("GET", "/readyz").status == 503 and facts(revenue(wire))
+        (place / "ktx.yaml").write_text(settings)
+        assert wait_for(0) == []
+
+
 def test_who_writes_to_the_database_does_not_say_where_secrets_go(
     clone: Path, replica_folder: Callable[[str], Path], postgres_server: PostgresServer
 ) -> None:

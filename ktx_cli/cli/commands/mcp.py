@@ -17,7 +17,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import CancelledError, Command, ResultWarning, UsageError, plural
+from ktx_cli.core import CancelledError, Command, Notice, ResultWarning, UsageError, plural
 from ktx_cli.jobs.clients.targets import Profile
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _foreground(session: Session, layout: Layout, settings: ServerSettings) -> R
     found = running_already(layout, settings)
     if found is not None:
         return _running(layout, found, "already running")
-    ending = serve_http(settings, os.environ, lambda state: _say(session, state))
+    ending = serve_http(settings, os.environ, lambda state: _say(session, state), is_foreground=True)
     if ending.signal == signal.SIGINT:
         raise CancelledError("the server was interrupted")
     return leave(0)
@@ -297,10 +297,7 @@ def status(session: Session) -> Result:
 
     layout = _layout(session)
     found = server_status(layout)
-    if found.status == "running" and found.problem:
-        session.warn(
-            ResultWarning("audit_log", found.problem, hint="free disk space, or check the permissions of the folder")
-        )
+    session.warn(*([] if found.warning is None else [found.warning]))
     steps = {"stopped": [Command("mcp", "start")], "stale": [Command("mcp", "stop")], "running": []}[found.status]
     data = found.to_json(str(layout.root))
     return Result(data, [_shown(data)], next_steps=steps)
@@ -343,8 +340,9 @@ def logs(
 ) -> Result:
     """Show the log of the HTTP server.
 
-    With --follow, stdout carries only the log lines, even with --json. With --audit --verify, ktx exits with 1 and
-    names the first line that was changed, or before which a line is missing.
+    A server that was started with --foreground logs to its stderr instead. With --follow, stdout carries only the log
+    lines, even with --json. With --audit --verify, ktx exits with 1 and names the first line that was changed, or
+    before which a line is missing.
 
     Examples:
         ktx mcp logs
@@ -364,14 +362,30 @@ def logs(
         return _verified(layout, since)
     path = layout.mcp_audit if audit else layout.mcp_log
     is_shared = audit and shared_state_of(layout) is not None
+    elsewhere = None if audit else _log_elsewhere(layout)
     if not follow:
+        session.warn(*([] if elsewhere is None else [elsewhere]))
         found = _stored(layout, lines) if is_shared else last_lines(path, lines)
-        steps = [] if audit or path.exists() else [Command("mcp", "start")]
+        steps = [] if audit or elsewhere is not None or path.exists() else [Command("mcp", "start")]
         shown = Lines(tuple(found)) if found else Fields((("log", str(path)), ("lines", "0")))
         return Result({"path": None if is_shared else str(path), "lines": found}, [shown], next_steps=steps)
     session.settings = replace(session.settings, json=False)
+    if elsewhere is not None:
+        session.emitter()(Notice(f"{elsewhere.message}: {elsewhere.hint}"))
     _follow(layout, path, lines, is_shared=is_shared)
     return Result()
+
+
+def _log_elsewhere(layout: Layout) -> ResultWarning | None:
+    """Return the warning that the running server does not log to the file, or None."""
+    from ktx_cli.jobs.serve.state import read_server_state
+
+    state = read_server_state(layout)
+    if state is None or not state.is_foreground or not state.is_alive():
+        return None
+    who = f"the server (pid {state.pid}) runs in the foreground"
+    hint = "look where it was started: in a terminal, in the journal of systemd, or in the log of a container"
+    return ResultWarning("foreground", f"{who}, so its log is on its stderr, not in {layout.mcp_log}", hint=hint)
 
 
 def _stored(layout: Layout, count: int) -> list[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
-from ktx_cli.core import BusyError, Command, Hint, KtxError, monotonic
+from ktx_cli.core import BusyError, Command, Hint, KtxError, ResultWarning, monotonic
 from ktx_cli.jobs.serve.state import asked_health, error_from, read_server_state, remove_server_state
 from ktx_cli.project import Layout, mask, prepare_private_folder, storage_error
 
@@ -39,6 +39,8 @@ class ServerStatus:
     state: ServerState | None = None
     health: Mapping[str, Any] | None = None
     problem: str | None = None
+    warning: ResultWarning | None = None
+    """The problem of a running server, with a hint."""
 
     def to_json(self, folder: str) -> dict[str, Any]:
         """Return the status as shown by `ktx mcp status --json`."""
@@ -78,12 +80,23 @@ def server_status(layout: Layout) -> ServerStatus:
         return ServerStatus("stale", state, None, f"its process {state.pid} has ended")
     health = asked_health(state)
     if health is not None:
-        audit = health.get("audit")
-        message = "running"
-        return ServerStatus(message, state, health, None if audit in (None, "ok") else f"the audit log fails: {audit}")
+        warning = _warning(state, health)
+        return ServerStatus("running", state, health, None if warning is None else warning.message, warning)
     return ServerStatus(
         "stale", state, None, f"its process {state.pid} is running, but does not respond at {state.base}"
     )
+
+
+def _warning(state: ServerState, health: Mapping[str, Any]) -> ResultWarning | None:
+    """Return what is wrong with a running server, or None."""
+    audit = health.get("audit")
+    if audit not in (None, "ok"):
+        hint = "free disk space, or check the permissions of the folder"
+        return ResultWarning("audit_log", f"the audit log fails: {audit}", hint=hint)
+    if state.problem is None:
+        return None
+    message = "the replica keeps its snapshot and its settings, because the newest ones cannot be served"
+    return ResultWarning("snapshot", f"{message}: {state.problem['message']}", hint=state.problem["hint"])
 
 
 def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | None:

@@ -193,6 +193,10 @@ class ServerState(Record):
     version: str = __version__
     snapshot: Mapping[str, Any] | None = None
     """The snapshot that a replica serves of the project in whose folder this is stored."""
+    problem: Mapping[str, Any] | None = None
+    """Why a replica does not serve the newest snapshot, or not with the settings in `ktx.yaml`."""
+    is_foreground: bool = False
+    """Whether the server logs to the stderr of the command that started it, and not to `.ktx/logs/mcp.log`."""
 
     @property
     def base(self) -> str:
@@ -226,7 +230,8 @@ def read_server_state(layout: Layout) -> ServerState | None:
     try:
         document = json.loads(data)
         document["settings"] = ServerSettings.from_json(document["settings"])
-        document.setdefault("snapshot", None)  # older versions do not store it
+        older = {"snapshot": None, "problem": None, "is_foreground": False}  # what older versions do not store
+        document = {**older, **document}
         return ServerState(**{each.name: document[each.name] for each in fields(ServerState)})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
