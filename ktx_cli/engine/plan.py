@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, ConfigError, Emit, KtxError, ResultWarning, RunStopped, UsageSoFar
 from ktx_cli.llm import Usage, UsageFact, UsageRow
-from ktx_cli.project import CURRENT_BRANCH, SHARED_STORAGE, Destination, KtxConfig, Layout, shared_state_of
+from ktx_cli.project import (
+    CURRENT_BRANCH,
+    SHARED_STORAGE,
+    Destination,
+    KtxConfig,
+    Layout,
+    shared_state_of,
+    without_queue,
+)
 from ktx_cli.scan import Depth, ScanPrompts
 from ktx_cli.sources import has_source
 from ktx_cli.warehouses import dialect_of
@@ -113,9 +121,9 @@ class RunPlan:
             return
         from ktx_cli.engine.queue import queue_version
 
-        if shared_state_of(self.layout) is None:
-            hint = "set storage.state: postgres and storage.postgres, or ingest.executor: local"
-            raise ConfigError("`ingest.executor: postgres` needs the shared state", hint=hint)
+        without = without_queue(self.config)
+        if without is not None:
+            raise ConfigError(without[0], hint=without[1])
         queue_version()
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, UsageError, monotonic
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, UsageError, monotonic, yaml
 from ktx_cli.project import (
     CONFIG_NAME,
     WITHOUT_EFFECT,
@@ -21,6 +21,7 @@ from ktx_cli.project import (
     connection_of,
     edit,
     example_connection,
+    get_value,
     has_state,
     known_connection,
     load_config,
@@ -176,6 +177,36 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
         edits = [edit.Edit("set", tuple(path.split(".")), each) for path, each in parsed.items()]
         return edit.apply(text, edits, where=CONFIG_NAME)
 
+    return _changed_settings(layout, changed, key)
+
+
+def unset_setting(layout: Layout, key: str) -> tuple[bool, list[ResultWarning]]:
+    """Remove a dotted key from the file, so that its default applies. Returns as `set_setting`.
+
+    Also removes keys that are not settings. Raises `UsageError` for such a key that is not in the file, and for a
+    connection; `ConfigError` if the file would become invalid, without changing it.
+    """
+    names = key.split(".")
+    if names[0] == "connections" and len(names) < 3:
+        raise UsageError(f"`{key}` is not a setting", hint=Command("connection", "remove", *(names[1:2] or ["ID"])))
+
+    def changed(text: bytes) -> bytes:
+        path: list[str | int] = []
+        value: Any = yaml.load(text, where=CONFIG_NAME)
+        for name in names:
+            is_item = isinstance(value, list) and name.isdecimal() and int(name) < len(value)
+            if not is_item and not (isinstance(value, dict) and name in value):
+                get_value(load_config(layout.config, data=text), key)  # raises for a key that is not a setting
+                return text
+            path.append(int(name) if is_item else name)
+            value = value[path[-1]]
+        return edit.delete_value(text, tuple(path), where=CONFIG_NAME)
+
+    return _changed_settings(layout, changed, key)
+
+
+def _changed_settings(layout: Layout, changed: Callable[[bytes], bytes], key: str) -> tuple[bool, list[ResultWarning]]:
+    """Save a change of a setting. Returns whether the file changed, and the warnings about it."""
     saved, loaded = change_config(layout, changed)
     without_effect = [
         issue

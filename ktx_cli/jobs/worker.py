@@ -49,6 +49,7 @@ from ktx_cli.project import (
     shared_state_of,
     storage_error,
     tree_id,
+    without_queue,
     write_atomic,
 )
 from ktx_cli.telemetry import observe
@@ -109,10 +110,12 @@ def work(request: WorkerRequest) -> WorkerReport:
     layout = Layout(request.project_dir)
     config = load_config(layout.config).config
     shared = shared_state_of(layout)
+    without = without_queue(config)
+    if without is not None:
+        raise ConfigError(f"{without[0]}, so a worker has nothing to do", hint=without[1])
     if shared is None or config.ingest.executor == "local":
-        message = "this project does not distribute its work units, so a worker has nothing to do"
-        hint = "set storage.state: postgres, storage.postgres and ingest.executor: postgres"
-        raise ConfigError(message, hint=hint)
+        message = "ingest.executor is `local`, so runs process their work units themselves: a worker has nothing to do"
+        raise ConfigError(message, hint=Command("config", "set", "ingest.executor", "postgres"))
     queue_version()
     prepare_private_folder(layout)
     report = WorkerReport()

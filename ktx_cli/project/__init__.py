@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         Views,
         missing_settings,
     )
-    from ktx_cli.project.config.checks import errors_of, literal_secrets, values_of, without_database
+    from ktx_cli.project.config.checks import errors_of, literal_secrets, values_of, without_database, without_queue
     from ktx_cli.project.config.connections import (
         RESERVED_IDS,
         Connection,

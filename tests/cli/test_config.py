@@ -172,3 +172,95 @@ def test_a_mapping_changes_only_the_settings_of_a_block_that_it_names(ktx: Run, 
     for wrong in ("{privacy: strict, privcy: x}", "{privacy: no-such}", "{relationships: x}"):
         assert ktx("config", "set", "scan", wrong).code == 2
     assert (project / "ktx.yaml").read_bytes() == text
+
+
+UNSET = """\
+# settings
+scan:
+  privacy: strict  # nobody may see values
+  # what a scan infers
+  relationships: {enabled: false}
+storage:
+  state: postgres
+  postgres: {url: env:KTX_STATE_URL, schema: ktx_sales}
+ingest:
+  executor: postgres
+search:
+  no_such: [one, two]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after"),
+    [
+        ("scan.privacy", "  privacy: strict  # nobody may see values\n", ""),
+        ("scan.relationships", "  relationships: {enabled: false}\n", ""),
+        ("scan.relationships.enabled", "{enabled: false}", "{}"),
+        ("ingest.executor", "ingest:\n  executor: postgres\n", "ingest: {}\n"),
+        ("ingest", "ingest:\n  executor: postgres\n", ""),
+        ("search.no_such", "search:\n  no_such: [one, two]\n", "search: {}\n"),
+        ("search.no_such.0", "[one, two]", "[two]"),
+        ("semantic.layout", "", ""),
+        ("scan.relationships.acceptThreshold", "", ""),
+    ],
+)
+def test_unset_removes_a_setting_and_nothing_else(ktx: Run, project: Path, key: str, before: str, after: str) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(UNSET)
+    done = ktx("config", "unset", key, "--json")
+    assert (done.code, done.data) == (0, {"key": key, "changed": before != after}), done.out
+    assert config.read_text() == UNSET.replace(before, after, 1) if before else config.read_text() == UNSET
+    if not key.startswith("search"):
+        assert ktx("config", "unset", key, "--json").data["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("scan.privcy", "did you mean"),
+        ("scan.privacy.strict", "scan.privacy.strict"),
+        ("", ""),
+        ("connections", "ktx connection remove ID"),
+        ("connections.warehouse", "ktx connection remove warehouse"),
+        ("connections.warehouse.driver", "driver"),
+        ("storage.postgres.schema", "storage.postgres.schema` is missing"),
+    ],
+)
+def test_unset_refuses(ktx: Run, project: Path, key: str, says: str) -> None:
+    config = project / "ktx.yaml"
+    config.write_text(config.read_text() + UNSET)
+    before = config.read_bytes()
+    answer = ktx("config", "unset", key, "--json")
+    error = answer.envelope["error"]
+    assert answer.code == 2 and says in error["message"] + (error["hint"] or ""), answer.out
+    assert config.read_bytes() == before
+
+
+def test_unset_removes_what_makes_the_file_invalid(ktx: Run, project: Path) -> None:
+    config = project / "ktx.yaml"
+    before = config.read_text()
+    config.write_text(before + "scan:\n  privacy: no-such\n  views: always\n")
+    assert ktx("config", "validate").code == 2
+    assert ktx("config", "unset", "scan.privacy").code == 0
+    assert config.read_text() == before + "scan:\n  views: always\n" and ktx("config", "validate").code == 0
+
+
+@pytest.mark.parametrize("way", [0, 1])
+@pytest.mark.parametrize(
+    "storage", ["", "storage: {state: sqlite, postgres: {url: env:KTX_STATE_URL, schema: ktx_sales}}\n"]
+)
+def test_both_ways_out_of_a_queue_without_a_shared_state(
+    ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch, storage: str, way: int
+) -> None:
+    """Such as after a return to files."""
+    monkeypatch.setenv("KTX_STATE_URL", "postgresql://ktx@db.example.com/ktx")
+    config = project / "ktx.yaml"
+    config.write_text(f"{config.read_text()}{storage}ingest: {{executor: postgres}}\n")
+    found = ktx("config", "validate", "--json")
+    (warning,) = found.envelope["warnings"]
+    assert warning["message"].startswith("ingest.executor is `postgres` and needs the shared state, but storage.")
+    worker = ktx("worker", "--json")
+    assert worker.code == 2 and worker.envelope["error"]["hint"] == warning["hint"]
+    commands = re.findall(r"ktx (config .*?)(?:; to |$)", warning["hint"])
+    assert len(commands) == 2 and ktx(*shlex.split(commands[way])).code == 0, warning["hint"]
+    assert ktx("config", "validate", "--json").envelope["warnings"] == []

@@ -46,6 +46,7 @@ ARGUMENTS = {
     "connection remove": ("warehouse", "--yes"),
     "config get": ("llm.provider.backend",),
     "config set": ("llm.provider.backend", "none"),
+    "config unset": ("scan.privacy",),
     "completion": ("bash",),
     "demo": ("company",),
     "llm ask": ("hello", "--model", "gateway:scripted"),

@@ -91,6 +91,25 @@ def set_(session: Session, key: KEY, value: Annotated[str, Argument(help="New va
     return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
 
 
+@command(commands, "unset", schema="config-unset")
+def unset(session: Session, key: KEY) -> Result:
+    """Remove one setting, or a block of settings, from ktx.yaml.
+
+    The default then applies. Comments, order and layout of the rest of the file are preserved.
+
+    Examples:
+        ktx config unset ingest.executor
+        ktx config unset storage.postgres
+    """
+    from ktx_cli.jobs.connections import unset_setting
+    from ktx_cli.project import Layout
+
+    changed, warnings = unset_setting(Layout(session.require_project()), key)
+    session.warn(*warnings)
+    state = "saved" if changed else "unchanged"
+    return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
+
+
 def _with_way_out(error: ConfigError, key: str, value: str) -> ConfigError:
     """Return the error; if settings can only be set together, or in an order, its hint is the command for that."""
     from ktx_cli.project import InvalidConfigError, hint_to_set_together

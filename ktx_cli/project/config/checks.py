@@ -100,11 +100,28 @@ def _storage_warnings(config: KtxConfig) -> Iterator[Issue]:
     unnamed = without_database(storage)
     if unnamed is not None:
         yield _warning("incomplete", ("storage", unnamed[0]), *unnamed[1:])
+    without = without_queue(config)
+    if without is not None:
+        message = f"{without[0]}, so a run with a model that reads context sources fails"
+        yield _warning("incomplete", ("ingest", "executor"), message, without[1])
+
+
+def without_queue(config: KtxConfig) -> tuple[str, Hint] | None:
+    """Return why `ingest.executor` cannot be `postgres`, with both ways out; None if it can, or is not."""
+    storage = config.storage
     is_shared = storage.state in SHARED_STORAGE and storage.postgres is not None
-    if config.ingest.executor in SHARED_STORAGE and not is_shared:
-        message = "ingest.executor is `postgres`, but the state is a file, so no context source can be ingested"
-        hint = "set storage.state: postgres and storage.postgres, or ingest.executor: local"
-        yield _warning("incomplete", ("ingest", "executor"), message, hint)
+    if config.ingest.executor not in SHARED_STORAGE or is_shared:
+        return None
+    lacks = f"storage.state is `{storage.state}`" if storage.postgres is not None else "storage.postgres is not set"
+    alone = Command("config", "unset", "ingest.executor")
+    share = Command("config", "set", "storage.state", "postgres")
+    if storage.postgres is None:
+        share = Command("config", "set", "storage", f"{{state: postgres, postgres: {_EXAMPLE_DATABASE}}}")
+    message = f"ingest.executor is `{config.ingest.executor}` and needs the shared state, but {lacks}"
+    return message, Hint("to process work units on this host alone: {}; to share the state: {}", alone, share)
+
+
+_EXAMPLE_DATABASE: Final = "{url: env:KTX_STATE_URL, schema: ktx_NAME}"
 
 
 def without_database(storage: Storage) -> tuple[str, str, Hint] | None:
@@ -120,7 +137,7 @@ def without_database(storage: Storage) -> tuple[str, str, Hint] | None:
     settings = " and ".join(f"storage.{name} is `{value}`" for name, value in shared.items())
     what = "a file for each of them" if len(shared) > 1 else "a file"
     message = f"{settings}, but storage.postgres is not set, so ktx uses {what}"
-    share = Command("config", "set", "storage.postgres", "{url: env:KTX_STATE_URL, schema: ktx_NAME}")
+    share = Command("config", "set", "storage.postgres", _EXAMPLE_DATABASE)
     alone = Command("config", "set", "storage", yaml.flow({name: files[name] for name in shared}))
     hint = Hint("to share them with other hosts: {}; for this host alone: {}", share, alone)
     return next(iter(shared)), message, hint

@@ -142,7 +142,7 @@ def test_a_run_without_the_queue_it_needs_begins_nothing(shop_project: Path, no_
     config.write_text(config.read_text() + SOURCE_AND_QUEUE)
     request = IngestRequest(shop_project, {}, no_llm=no_llm)
     if refused:
-        with pytest.raises(ConfigError, match="needs the shared state"):
+        with pytest.raises(ConfigError, match="needs the shared state, but storage"):
             plan_run(request)
     else:
         assert plan_run(request).is_distributed
