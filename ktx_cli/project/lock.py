@@ -45,6 +45,12 @@ Longer than a run waits for a database that does not respond, so that it shows f
 """
 
 
+ASK_SECONDS = 0.2
+"""How often a run that waits asks whether the lock is free."""
+LONGEST_PAUSE = 2.0
+"""How long a run pauses at most before it asks a shared database again: many hosts may wait."""
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """The process that holds the run lock; `since` and `heartbeat` are Unix seconds."""
@@ -69,14 +75,14 @@ class Holder:
         return f"`{self.command}` is already running on this project: {who}{self.silence(now)}"
 
     def silence(self, now: float) -> str:
-        """Return when a holder on another host showed last that it is alive, and when it counts as dead, as a clause.
+        """Return when the holder showed last that it is alive, as a clause, and when one elsewhere counts as dead.
 
-        Empty for one on this host, whose process is known to be alive.
+        A holder on this host counts as dead when its process ends.
         """
+        last = f", last heartbeat {max(0, round(now - self.heartbeat))} s ago"
         if self.host == host_identity():
-            return ""
-        silent = max(0, round(now - self.heartbeat))
-        return f", last heartbeat {silent} s ago; after {STALE_SECONDS:.0f} s without one, another run takes over"
+            return last
+        return f"{last}; after {STALE_SECONDS:.0f} s without one, another run takes over"
 
     def is_alive(self, now: float) -> bool:
         """Return whether the holder is alive, judged on this host by pid and start time, elsewhere by its heartbeat."""
@@ -121,7 +127,8 @@ def hold_run_lock(
         _HELD_HERE.add(run_id)
         stack.callback(_HELD_HERE.discard, run_id)
         database = stack.enter_context(open_for_writing(layout, warn))
-        _acquire(database, layout.state, run_id, command, wait_seconds, emit)
+        longest = ASK_SECONDS if shared_state_of(layout) is None else LONGEST_PAUSE
+        _acquire(database, layout.state, run_id, command, wait_seconds, longest, emit)
         stop = threading.Event()
         beat = threading.Thread(target=_beat, args=(layout, run_id, stop), daemon=True)
         beat.start()
@@ -152,9 +159,12 @@ def current_holder(database: StateDatabase) -> Holder | None:
     return None if row is None else Holder(*row)
 
 
-def _acquire(database: StateDatabase, path: Path, run_id: str, command: str, wait_seconds: float, emit: Emit) -> None:
+def _acquire(
+    database: StateDatabase, path: Path, run_id: str, command: str, wait_seconds: float, longest: float, emit: Emit
+) -> None:
+    """Take the lock. Waits with pauses that grow from `ASK_SECONDS` to `longest` seconds."""
     deadline = time.monotonic() + wait_seconds
-    announced = False
+    announced, pause = False, ASK_SECONDS
     while True:
         with translated(path):
             holder, now = _try(database, run_id, command)
@@ -167,7 +177,8 @@ def _acquire(database: StateDatabase, path: Path, run_id: str, command: str, wai
             limit = wait_seconds if math.isfinite(wait_seconds) else None
             emit(Waiting(holder.description(now), limit))
             announced = True
-        time.sleep(min(0.2, left))
+        time.sleep(min(pause, left))
+        pause = min(1.5 * pause, longest)
 
 
 def _try(database: StateDatabase, run_id: str, command: str) -> tuple[Holder | None, float]:

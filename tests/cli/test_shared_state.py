@@ -22,6 +22,7 @@ from ktx_cli.runs import start_run
 from tests.cli.conftest import Share
 from tests.cli.setup_terminal import KTX
 from tests.docs.blocks import ROOT, blocks_of
+from tests.worlds.lock_pauses import lock_pauses
 
 Run = Callable[..., Any]
 
@@ -57,6 +58,15 @@ def test_the_second_run_names_the_first_and_waits_if_told_to(ktx: Run, trees: tu
     done = ktx("ingest", "--wait", "--project-dir", str(two), "--json")
     holding.join(30)
     assert done.code == 0, done.out
+
+
+def test_who_waits_asks_a_shared_database_less_and_less_often(
+    trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hold_run_lock(Layout(trees[0]), run_id="first", command="ktx ingest"):
+        pauses = lock_pauses(Layout(trees[1]), monkeypatch)
+    assert pauses[0] == 0.2 and pauses[:-1] == sorted(pauses[:-1]) and max(pauses) == 2.0
+    assert len(pauses) < 25, "not 150 times in half a minute, on each of many hosts"
 
 
 def test_a_run_of_one_tree_is_in_the_list_of_the_other(ktx: Run, trees: tuple[Path, Path]) -> None:

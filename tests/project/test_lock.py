@@ -19,6 +19,7 @@ from ktx_cli.project import OUTAGE_SECONDS, lock
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import open_for_writing
+from tests.worlds.lock_pauses import lock_pauses
 
 HOLDER = """
 import sys, time
@@ -150,11 +151,11 @@ def test_who_counts_as_alive(layout: Layout, fields: dict[str, Any], busy: bool)
             pass
 
 
-@pytest.mark.parametrize(("host", "wait"), [("elsewhere", 0.0), ("elsewhere", 0.3), (None, 0.0)])
-def test_who_waits_for_another_host_learns_when_it_counts_as_dead(
+@pytest.mark.parametrize(("host", "wait"), [("elsewhere", 0.0), ("elsewhere", 0.3), (None, 0.0), (None, 0.3)])
+def test_who_waits_learns_of_the_last_heartbeat_and_when_another_host_counts_as_dead(
     layout: Layout, host: str | None, wait: float
 ) -> None:
-    """A process of this host is known to be alive, so nothing is said of its heartbeat."""
+    """A process of this host counts as dead when it ends, and not before."""
     holder = start_holder(layout)
     events: list[object] = []
     try:
@@ -169,9 +170,15 @@ def test_who_waits_for_another_host_learns_when_it_counts_as_dead(
         end(holder)
     said = [caught.value.message, *(each.reason for each in events if isinstance(each, Waiting))]
     assert len(said) == 1 + bool(wait)
-    says = re.compile(r", last heartbeat 4\d s ago; after 90 s without one, another run takes over$")
-    assert all(bool(says.search(each)) == (host is not None) for each in said), said
+    dead = "" if host is None else "; after 90 s without one, another run takes over"
+    says = re.compile(rf", last heartbeat 4\d s ago{dead}$")
+    assert all(says.search(each) for each in said), said
     assert caught.value.details["heartbeat"].endswith("Z")
+
+
+def test_who_waits_asks_a_file_often(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    with hold_run_lock(layout, run_id="first", command="c"):
+        assert set(lock_pauses(layout, monkeypatch)[:-1]) == {0.2}
 
 
 def test_a_holder_that_was_taken_over_notices_before_it_commits(layout: Layout) -> None:
