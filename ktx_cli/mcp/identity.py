@@ -5,6 +5,7 @@ Signatures and claims are checked by PyJWT; the results have the types of the MC
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,19 +73,20 @@ class SigningKeys:
     _tried: float | None = None
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def find(self, kid: str | None) -> Mapping[str, Any]:
-        """Return the key with an id, or the only key for None, as a JWK.
+    async def find(self, kid: str | None) -> Sequence[Mapping[str, Any]]:
+        """Return the keys with an id, or the only key for None, as JWKs: at least one.
 
-        Raises `InvalidTokenError`, `KeysUnavailableError`.
+        Different keys should have different ids, but may share one (RFC 7517, section 4.5). Raises
+        `InvalidTokenError`, `KeysUnavailableError`.
         """
         if self._is_old():
             await self._refresh(FAILED_SECONDS)
-        key = self._known(kid)
-        if key is None and await self.renew():
-            key = self._known(kid)
-        if key is None:
+        keys = self._known(kid)
+        if not keys and await self.renew():
+            keys = self._known(kid)
+        if not keys:
             raise InvalidTokenError("unknown_key")
-        return key
+        return keys
 
     async def renew(self) -> bool:
         """Fetch the keys again unless that was done a moment ago, and return whether they were fetched."""
@@ -98,10 +100,10 @@ class SigningKeys:
     def _is_old(self) -> bool:
         return self._fetched is None or self.clock() - self._fetched >= KEYS_SECONDS
 
-    def _known(self, kid: str | None) -> Mapping[str, Any] | None:
+    def _known(self, kid: str | None) -> Sequence[Mapping[str, Any]]:
         if kid is None:
-            return self._keys[0] if len(self._keys) == 1 else None
-        return next((each for each in self._keys if each.get("kid") == kid), None)
+            return self._keys if len(self._keys) == 1 else ()
+        return [each for each in self._keys if each.get("kid") == kid]
 
     async def _refresh(self, pause: float) -> None:
         """Fetch the keys, unless somebody tried within `pause` seconds."""
@@ -172,6 +174,18 @@ def _usable(keys: Any) -> list[Mapping[str, Any]]:
     return [each for each in known if each.get("kty") in _KEY_TYPES and each.get("use", "sig") == "sig"]
 
 
+def _usable_for(algorithm: str, keys: Sequence[Mapping[str, Any]]) -> list[jwt.PyJWK]:
+    """Return the keys that can check signatures of an algorithm; raises `InvalidTokenError` if none can."""
+    usable = []
+    for each in keys:
+        if each.get("alg", algorithm) == algorithm:
+            with contextlib.suppress(PyJWTError, ValueError, TypeError, KeyError, OverflowError):
+                usable.append(jwt.PyJWK.from_dict(dict(each), algorithm=algorithm))
+    if not usable:
+        raise InvalidTokenError("malformed")
+    return usable
+
+
 _JWT: Final = jwt.PyJWT({"enforce_minimum_key_length": True})
 
 
@@ -193,24 +207,38 @@ class TokenVerifier:
         kid = header.get("kid")
         if kid is not None and not isinstance(kid, str):
             raise InvalidTokenError("malformed")
-        key = await self.keys.find(kid)
+        keys = await self.keys.find(kid)
         try:
-            return self._access(header, self._claims(token, header, key))
+            return self._access(header, self._signed(token, header, keys))
         except InvalidSignatureError:
             pass
         if not await self.keys.renew():  # the issuer may have replaced the key under the same id
             raise InvalidTokenError("signature")
         try:
-            return self._access(header, self._claims(token, header, await self.keys.find(kid)))
+            return self._access(header, self._signed(token, header, await self.keys.find(kid)))
         except InvalidSignatureError:
             raise InvalidTokenError("signature") from None
 
-    def _claims(self, token: str, header: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:
+    def _signed(self, token: str, header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the claims that one of the keys has signed; raises `InvalidSignatureError`, `InvalidTokenError`."""
+        failures: list[Exception] = []
+        for key in _usable_for(header["alg"], keys):
+            try:
+                return self._claims(token, key)
+            except InvalidSignatureError as error:
+                failures.append(error)
+            except InvalidTokenError as error:
+                if error.reason != "malformed":  # the signature is right
+                    raise
+                failures.append(error)  # such as for a key that is too short
+        raise next((each for each in failures if isinstance(each, InvalidSignatureError)), failures[0])
+
+    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
         identity = self.identity
         try:
             claims: dict[str, Any] = _JWT.decode(
                 token,
-                jwt.PyJWK.from_dict(dict(key), algorithm=None if key.get("alg") else header["alg"]),
+                key,
                 algorithms=identity.algorithms,
                 audience=identity.audience or identity.resource,
                 issuer=identity.issuer,

@@ -560,6 +560,32 @@ def test_a_replaced_key_stops_working(fresh: Issuer) -> None:
     assert checked(verifier, fresh.token(second)) == "signature"
 
 
+SHORT = Key.rsa("same", bits=1024)
+SHARED_ID = {
+    "two of one kind": lambda: [Key.rsa("same"), Key.rsa("same")],
+    "of different kinds": lambda: [Key.elliptic("same"), Key.rsa("same"), Key.edwards("same")],
+    "one is too short": lambda: [SHORT, Key.rsa("same")],
+}
+
+
+@pytest.mark.parametrize("name", SHARED_ID)
+def test_keys_that_share_an_id_are_all_tried(fresh: Issuer, name: str) -> None:
+    verifier, _ = verifier_of(fresh)
+    fresh.keys = SHARED_ID[name]()
+    fresh.more = [
+        {**OTHER.jwk, "kid": "same", "alg": "PS256"},
+        {"kty": "RSA", "kid": "same", "n": "!", "e": "AQAB"},
+        {**OTHER.jwk, "kid": "same", "use": "enc"},
+    ]
+    for key in fresh.keys:
+        if key is not SHORT:
+            assert checked(verifier, fresh.token(key)) == "ok"
+    expired = fresh.token(fresh.keys[-1], exp=int(time.time()) - 600)
+    asked = len(fresh.asked)
+    assert checked(verifier, expired) == "expired" and len(fresh.asked) == asked, "its signature is right"
+    assert checked(verifier, fresh.token(OTHER, {"kid": "same"})) == "signature", "it is listed for another algorithm"
+
+
 def test_a_replaced_key_stops_working_even_if_nobody_uses_the_new_one(fresh: Issuer) -> None:
     verifier, clock = verifier_of(fresh)
     old = fresh.token()
