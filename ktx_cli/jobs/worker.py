@@ -23,6 +23,7 @@ from ktx_cli.core import (
     Command,
     ConfigError,
     Emit,
+    Hint,
     KtxError,
     Notice,
     Record,
@@ -110,12 +111,11 @@ def work(request: WorkerRequest) -> WorkerReport:
     layout = Layout(request.project_dir)
     config = load_config(layout.config).config
     shared = shared_state_of(layout)
-    without = without_queue(config)
-    if without is not None:
-        raise ConfigError(f"{without[0]}, so a worker has nothing to do", hint=without[1])
     if shared is None or config.ingest.executor == "local":
-        message = "ingest.executor is `local`, so runs process their work units themselves: a worker has nothing to do"
-        raise ConfigError(message, hint=Command("config", "set", "ingest.executor", "postgres"))
+        message = "ingest.executor is `local`, so runs process their work units themselves"
+        hint: Hint = Command("config", "set", "ingest.executor", "postgres")
+        message, hint = without_queue(config) or (message, hint)
+        raise ConfigError(f"{message}; a worker has nothing to do", hint=hint)
     queue_version()
     prepare_private_folder(layout)
     report = WorkerReport()
@@ -287,6 +287,8 @@ class _Worker:
             await asyncio.sleep(STOP_SECONDS)
             waiting = await asyncio.to_thread(self._waiting, schema)
             quiet = 0 if waiting or self.active else quiet + 1
+        if not self.report.units:
+            self.request.emit(Notice("no work unit is waiting, so there is nothing to do"))
 
     def _waiting(self, schema: str) -> int:
         """Return the number of units that no worker has begun."""

@@ -184,8 +184,11 @@ def test_once(company: Path, configure: Run, shared: SharedCompany, model: Model
     assert worker.wait() == 0, shared.said(worker)
     assert ingest.wait() == 0 and set(model.asked.values()) == {1}
     assert not unused.exists() and list(unused.parent.parent.glob("*/*")), "it keeps what it used"
-    idle = shared.start("worker", "--once", "--json")
+    model.on_request = lambda topic, step: pytest.fail("a worker without a unit needs no model")
+    idle = shared.start("worker", "--once", "--json", SCRIPTED_KEY="")
     assert idle.wait() == 0 and json.loads(shared.said(idle).splitlines()[-1])["data"] == {"units": 0, "runs": []}
+    told = shared.start("worker", "--once")
+    assert told.wait() == 0 and "no work unit is waiting, so there is nothing to do" in shared.said(told)
 
 
 def test_secrets_are_not_in_the_shared_tables(

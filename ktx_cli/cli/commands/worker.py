@@ -33,6 +33,8 @@ def worker(
     Requires `storage.state: postgres` and `ingest.executor: postgres`. Stop the worker with SIGTERM (exit code 0) or
     Ctrl-C (130): finished steps are kept, and another worker continues. With `--once`, both exit 130.
 
+    Only a unit needs a model. If none is waiting, `ktx worker --once` checks the settings and the database, and exits.
+
     Examples:
         ktx worker
         ktx worker --concurrency 8
