@@ -638,6 +638,26 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
+class NotStoredError(Exception):
+    """Raised for a statement whose answer is not stored."""
+
+
+class StoredOnlyConnector(ForwardingConnector):
+    """Sends no statement: answers those whose answers a `RecallingConnector` has, and refuses the others.
+
+    `answered`: the number of answered statements.
+    """
+
+    answered = 0
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """Answer a statement. Raises `NotStoredError` for one that would have to be sent."""
+        if not self.recalls(sql, parameters, max_rows=max_rows):
+            raise NotStoredError
+        self.answered += 1
+        return super().query(sql, parameters, max_rows=max_rows)
+
+
 def encoded(result: QueryResult) -> bytes | None:
     """Return a result as bytes, or None if it has values of types that would not come back as they are."""
     columns = []

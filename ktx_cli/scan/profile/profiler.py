@@ -21,7 +21,7 @@ from typing import Any, Final
 from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.privacy import Refusal, Sign, ValueKind, refusal, sign_of_name
 from ktx_cli.project import Scan, Views
-from ktx_cli.scan.profile.answers import ProfileCounts, RecallingConnector
+from ktx_cli.scan.profile.answers import NotStoredError, ProfileCounts, RecallingConnector, StoredOnlyConnector
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.telemetry import in_this_operation
 from ktx_cli.warehouses import (
@@ -463,7 +463,20 @@ def profile_tables(
             raise
         return unsampled(table, Unsampled.FAILED), 0
 
-    for done, (sampled, sent) in enumerate(_each(one, asked, budget), start=1):
+    def each() -> Iterator[tuple[SampledTable, int]]:
+        nonlocal statements
+        left = []
+        for table in asked:
+            # Threads would only wait for each other: what is stored is counted, and nothing is asked.
+            found, answered = _from_answers(connector, table, limits, exact, failures)
+            if found is None:
+                left.append(table)
+                statements += answered  # They are asked, and recalled, once more.
+            else:
+                yield found, answered
+        yield from _each(one, left, budget)
+
+    for done, (sampled, sent) in enumerate(each(), start=1):
         found[sampled.profile.ref] = _settled(connector, sampled, rows, budget.rows)
         statements += sent
         late[sampled.profile.unsampled] += 1
@@ -509,6 +522,26 @@ def _settled(connector: Connector, sampled: SampledTable, rows: int, setting: in
     if sampled.profile.unsampled is None:
         connector.settle(ref, rows, setting, may_store=may_store)
     return replace(sampled, is_storable=may_store)
+
+
+def _from_answers(
+    connector: Connector,
+    table: Table,
+    limits: SampleLimits,
+    exact: Mapping[TableRef, frozenset[str]],
+    failures: Failures,
+) -> tuple[SampledTable | None, int]:
+    """Return the profile from stored answers alone, or None if they do not suffice, and the number of answers used."""
+    if not isinstance(connector, RecallingConnector):
+        return None, 0
+    stored = StoredOnlyConnector(connector)
+    with failures.stage(Stage.PROFILE, table.ref):
+        try:
+            found, _ = _profile(stored, table, limits, exact.get(table.ref, frozenset()))
+        except NotStoredError:
+            return None, stored.answered
+        return (found if found.profile.unsampled is None else None), stored.answered
+    return unsampled(table, Unsampled.FAILED), stored.answered
 
 
 def _as_before(
