@@ -22,6 +22,7 @@ import pytest
 from ktx_cli.jobs.serve.audit import audit_lines
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.servers import PostgresServer, free_port
+from tests.docs.blocks import ROOT, blocks_of
 from tests.mcp.wire import Got, Wire, ktx, made, started
 from tests.telemetry.collector import collecting
 from tests.worlds.shared_schema import SharedSchema
@@ -113,6 +114,7 @@ def test_a_replica_serves_the_published_commit_and_then_the_next(
         assert {each["name"] for each in wire.tools()}.isdisjoint({"memory_ingest", "ingest_start"})
         assert "turnover" not in measures(wire)
         assert served_commit(place) == done["data"]["commit"] and f"commit: {served_commit(place)}" in status(place)
+        assert "with: replica, read only" in status(place).splitlines()
         orders.write_text(orders.read_text().replace("measures:", "measures:\n  - {name: turnover, expr: sum(amount)}"))
         git(clone, "commit", "-qam", "add a measure")
         quiet = ktx("mcp", "publish", "--quiet", folder=clone)
@@ -335,6 +337,25 @@ def test_probes_need_no_token_and_no_known_host_and_say_nothing_else(
         assert got.status == 503 and json.loads(got.body) == {"status": "unavailable"}
         assert wire.send("GET", "/healthz").status == 200
         (place / "ktx.yaml").write_text(settings)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None and "CI" not in os.environ, reason="curl is not installed")
+def test_the_requests_of_the_guide(clone: Path, replica_folder: Callable[[str], Path], tmp_path: Path) -> None:
+    page = "docs/guides/shared.md"
+    (block,) = [each for each in blocks_of((ROOT / page).read_text(), page) if each.title == "ask.sh"]
+    script = tmp_path / "ask.sh"
+    script.write_text(block.text.replace("order_revenue.net_revenue", "orders.revenue"))
+    assert ktx("mcp", "publish", folder=clone).returncode == 0
+    token = "a-token-that-is-long-enough-for-it"
+    with started(replica_folder("one"), "--replica", token=token) as wire:
+        environ = {**os.environ, "KTX_URL": f"http://127.0.0.1:{wire.port}/mcp", "KTX_MCP_TOKEN": token}
+        done = subprocess.run(["sh", str(script)], env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        first, second = (json.loads(line)["result"] for line in done.stdout.splitlines())
+        assert first["serverInfo"]["name"] == "ktx" and second["structuredContent"]["rows"]
+        environ["KTX_MCP_TOKEN"] = "another"
+        refused = subprocess.run(["sh", str(script)], env=environ, capture_output=True, text=True, check=False)
+        assert refused.returncode == 22 and "the token is missing or wrong" in refused.stdout
 
 
 def test_the_status_of_a_replica_says_why_it_does_not_serve_the_newest(

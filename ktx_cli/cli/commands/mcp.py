@@ -311,7 +311,7 @@ def _shown(data: dict[str, Any]) -> Block:
         when = f"published at {snapshot['published']} from {snapshot['host']}"
         rows += [("commit", snapshot["commit"]), ("snapshot", when)]
     rows += [("project", f"{each['url']}  {each['folder']}") for each in data.get("projects", ())[:50]]
-    flags = [name.replace("_", " ") for name in ("read_only", "privacy", "token_required") if data.get(name)]
+    flags = [name.replace("_", " ") for name in ("replica", "read_only", "privacy", "token_required") if data.get(name)]
     rows += [("with", ", ".join(flags))] if flags else []
     attributes = data.get("user_attributes", {})
     given = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in attributes.items()]
