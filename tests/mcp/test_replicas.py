@@ -98,6 +98,9 @@ def test_a_replica_serves_the_published_commit_and_then_the_next(
     place = replica_folder("one")
     missing = ktx("mcp", "start", "--replica", "--port", "0", "--json", folder=place)
     assert missing.returncode == 3 and "no snapshot" in json.loads(missing.stdout)["error"]["message"]
+    assert json.loads(missing.stdout)["error"]["hint"] == "in a clone of the project: ktx mcp publish"
+    here = json.loads(ktx("mcp", "publish", "--json", folder=place).stdout)["error"]
+    assert "not in a git repository" in here["message"] and here["hint"].startswith("run ktx mcp publish in a clone")
     orders = clone / "semantic-layer" / "shop" / "orders.yaml"
     (clone / "wiki" / "global").mkdir(parents=True, exist_ok=True)
     orders.write_text(orders.read_text() + "  # an edit that nobody committed\n")

@@ -56,6 +56,8 @@ NAME: Final = "served"
 CHECK_SECONDS: Final = 5.0
 """How often a server looks for a newer snapshot."""
 
+_PUBLISH: Final = Command("mcp", "publish")
+
 _STATUSES: Final = ("accepted_files", "statuses")
 """The tables of this working tree that belong to a commit."""
 
@@ -119,7 +121,10 @@ def _publish(layout: Layout, *, force: bool, emit: Emit) -> Publication:
     require_shared(layout)
     repository = Repository.discover(layout.root)
     commit = None if repository is None else repository.head().commit
-    if repository is None or commit is None:
+    if repository is None:
+        hint = Hint("run {} in a clone of the project, or create its repository with {}", _PUBLISH, Command("ingest"))
+        raise NotReadyError(f"there is no commit to publish: {layout.root} is not in a git repository", hint=hint)
+    if commit is None:
         raise NotReadyError("there is no commit to publish", hint=Command("ingest"))
     found = own_files(ProjectBase(layout, repository, commit))
     config = load_config(layout.config, data=found.get("ktx.yaml")).config
@@ -231,7 +236,8 @@ class SnapshotFollower:
         if self.problem is not None:
             raise self.problem
         if self._served is None:
-            raise NotReadyError("no snapshot of this project is published", hint=Command("mcp", "publish"))
+            hint = Hint("in a clone of the project: {}", _PUBLISH)
+            raise NotReadyError("no snapshot of this project is published", hint=hint)
         return self._served.project
 
     def refresh(self) -> None:
@@ -295,7 +301,7 @@ class SnapshotFollower:
         copy = open_copy(layout)
         if copy is None:
             with open_for_writing(self.layout) as database:
-                files = SharedFiles(database, self.layout.shared_files, again=Command("mcp", "publish"))
+                files = SharedFiles(database, self.layout.shared_files, again=_PUBLISH)
                 files.drop_unused_copies()
                 names, statuses = files.tree(snapshot.tree), json.loads(files.get(snapshot.statuses))
 
