@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import hashlib
 import math
 import threading
@@ -438,7 +439,7 @@ def profile_tables(
     first = frozenset(preferred)
     asked.sort(key=lambda table: (table.ref not in first, (last or {}).get(table.ref, "")))
     rows = _rows_each(budget, asked, rows_before)
-    limits = SampleLimits(rows=rows, bytes=budget.bytes, deadline=monotonic() + budget.seconds)
+    limits = SampleLimits(rows=rows, bytes=budget.bytes)
     exact: Mapping[TableRef, frozenset[str]] = {}
     statements = 0
     if budget.seconds > 0:
@@ -448,7 +449,7 @@ def profile_tables(
     found = left_alone.copy()
     ended = threading.Event()
 
-    def one(table: Table) -> tuple[SampledTable, int]:
+    def one(limits: SampleLimits, table: Table) -> tuple[SampledTable, int]:
         if ended.is_set():  # The database is unreachable: skip tables that other threads have not started.
             return unsampled(table, Unsampled.FAILED), 0
         try:
@@ -467,14 +468,15 @@ def profile_tables(
         nonlocal statements
         left = []
         for table in asked:
-            # Threads would only wait for each other: what is stored is counted, and nothing is asked.
+            # What is stored is only counted, which threads cannot do at once, and takes no time of the budget.
             found, answered = _from_answers(connector, table, limits, exact, failures)
             if found is None:
                 left.append(table)
                 statements += answered  # They are asked, and recalled, once more.
             else:
                 yield found, answered
-        yield from _each(one, left, budget)
+        timed = replace(limits, deadline=monotonic() + budget.seconds)
+        yield from _each(functools.partial(one, timed), left, budget)
 
     for done, (sampled, sent) in enumerate(each(), start=1):
         found[sampled.profile.ref] = _settled(connector, sampled, rows, budget.rows)
@@ -532,7 +534,7 @@ def _from_answers(
     failures: Failures,
 ) -> tuple[SampledTable | None, int]:
     """Return the profile from stored answers alone, or None if they do not suffice, and the number of answers used."""
-    if not isinstance(connector, RecallingConnector):
+    if not isinstance(connector, RecallingConnector) or table.ref in connector.changed:
         return None, 0
     stored = StoredOnlyConnector(connector)
     with failures.stage(Stage.PROFILE, table.ref):
