@@ -20,6 +20,7 @@ import pytest
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.scan import pipeline
 from ktx_cli.scan.profile.answers import RecallingConnector
 from ktx_cli.scan.stages import Depth
 from ktx_cli.testing.servers import RecordingPostgresServer
@@ -176,6 +177,23 @@ def test_an_incremental_scan_finds_what_a_full_scan_finds(world: World, tmp_path
         world.scan_fully(full)
         world.scan()
         assert result(world.project) == result(full)
+
+
+def test_files_are_not_planned_again_if_only_decision_points_changed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.change(*creations())
+    world.scan()
+    world.change("UPDATE t00 SET state = 'sent' WHERE id % 2 = 0")
+    full = tmp_path / "full"
+    shutil.copytree(world.project, full)
+    with contextlib.closing(sqlite3.connect(full / ".ktx" / "state.sqlite")) as database, database:
+        database.execute("DELETE FROM scans")
+    planned = world.scan(full)
+    monkeypatch.setattr(pipeline, "plan_manifest", lambda *_: pytest.fail("the files were planned"))
+    report = world.scan()
+    assert report.committed == planned.committed == ("raw-sources/shop/live-database/decisions.json",)
+    assert result(world.project) == result(full)
 
 
 def test_every_table_of_a_statement_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,15 +61,20 @@ class Project:
         self.stamp = "1"
         self.path.parent.mkdir()
         self.write("semantic-layer/shop/orders.yaml", ORDERS)
-        seen = table_file(Table(TableRef(None, "orders"), TableKind.TABLE, (Column("id", "INTEGER", NUMBER),)))
-        self.write(f"raw-sources/shop/live-database/{seen.path}", seen.content.decode())
-        self.write(snapshot_path("shop"), manifest_text("shop", "sqlite", {seen.path: seen.sha256}))
+        self.scan("orders")
         for name, text in PAGES.items():
             self.write(f"wiki/{name}.md", text)
 
     def write(self, path: str, text: str) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text)
+
+    def scan(self, *tables: str) -> None:
+        columns = (Column("id", "INTEGER", NUMBER),)
+        seen = [table_file(Table(TableRef(None, name), TableKind.TABLE, columns)) for name in tables]
+        for each in seen:
+            self.write(f"raw-sources/shop/live-database/{each.path}", each.content.decode())
+        self.write(snapshot_path("shop"), manifest_text("shop", "sqlite", {each.path: each.sha256 for each in seen}))
 
     def contents(self) -> Contents:
         layer = Layer(self.root, "shop", "sqlite", lambda tree: load_tree(tree, "shop", "sqlite"))
@@ -331,6 +337,23 @@ def test_a_value_withheld_from_now_on_is_not_found_and_leaves_the_file(project: 
     assert project.ids("shipped") == []
     project.refresh()
     assert b"shipped" not in project.path.read_bytes()
+
+
+def test_values_of_a_source_that_has_the_same_ones_are_not_written_again(project: Project) -> None:
+    project.write("semantic-layer/shop/parcels.yaml", "name: parcels\ntable: parcels\ncolumns: [{name: size}]\n")
+    project.scan("orders", "parcels")
+    size = ColumnValues(TableRef(None, "parcels"), "size", (("small", 3), ("large", 4)), True)
+    project.values = (*VALUES, size)
+    project.refresh()
+    project.values = (*VALUES, replace(size, values=(("small", 3), ("huge", 4))))
+    project.stamp, project.passages = "2", None
+    done = project.refresh()
+    assert (done.added, done.removed) == (1, 2), "one value each, and the passage"
+    assert project.ids("huge") == [("value", "parcels.size = 'huge'")]
+    assert project.ids("large") == [] and ("value", "orders.status = 'shipped'") in project.ids("shipped")
+    project.write("semantic-layer/shop/parcels.yaml", "name: parcels\ntable: parcels\ncolumns: [{name: id}]\n")
+    project.refresh()
+    assert project.ids("huge") == [] and b"huge" not in project.path.read_bytes()
 
 
 def test_files_are_not_looked_at_for_every_query(project: Project) -> None:

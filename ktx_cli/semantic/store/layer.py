@@ -98,9 +98,10 @@ def stored_copy(
 
 def _are_files_of(store: LayerStore, layout: Layout, tree: Tree, connection: str, configured: Collection[str]) -> bool:
     """Return whether the files on disk have not changed since a layer was stored, and a tree has the same ones."""
-    known, stamps = store.files(), layer_stamps(layout.root, connection, configured)
-    if {path: each.stamp for path, each in known.items()} != stamps or stray_names(tree, {*configured, connection}):
+    stamps = layer_stamps(layout.root, connection, configured)
+    if changed_files(store, stamps, WorkingTree(layout.root)) or stray_names(tree, {*configured, connection}):
         return False
+    known = store.files()
     paths = [path for path in tree.paths(f"{Layout.context_paths(connection)[0]}/") if is_layer_file(path, connection)]
     return known.keys() == set(paths) and all(
         hashlib.sha256(tree.read(path) or b"").hexdigest() == known[path].sha256 for path in paths

@@ -5,12 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ktx_cli.core import KtxError
-from ktx_cli.scan.decisions.reader import decisions_path, read_decisions, read_record, with_spreads
+from ktx_cli.scan.decisions.reader import _Layer, decisions_path, read_decisions, read_record, with_spreads
 from ktx_cli.scan.decisions.record import FoundPoint, carried, points_bytes, read_points, restricted
-from ktx_cli.semantic import Alternative, DecisionKind, DecisionState, Statement, load_tree
+from ktx_cli.semantic import (
+    Alternative,
+    DecisionKind,
+    DecisionState,
+    Graph,
+    Measure,
+    SemanticError,
+    Statement,
+    load_tree,
+)
 from ktx_cli.warehouses import Column, SemanticType, Table, TableKind, TableRef
+from tests.semantic.test_graph import graph_model
+
+NODES = st.sampled_from("abcdef")
 
 ACCOUNTS = TableRef("crm", "accounts")
 INTERNAL = FoundPoint(
@@ -168,3 +182,28 @@ def test_spreads_are_recorded_by_id_with_three_digits() -> None:
 def test_a_table_that_the_layer_has_no_more_has_no_points() -> None:
     gone = replace(INTERNAL, table=TableRef("crm", "customers"))
     assert states(project(gone)) == {}
+
+
+@given(
+    st.lists(st.tuples(NODES, st.sampled_from("><-"), NODES).filter(lambda join: join[0] != join[2]), max_size=9),
+    st.sets(NODES),
+)
+def test_the_measures_that_reach_a_source_are_those_with_one_path_to_it(
+    joins: list[tuple[str, str, str]], measured: set[str]
+) -> None:
+    plain = graph_model(*(" ".join(join) for join in joins))
+    total = {"total": Measure("total", "count(*)")}
+    sources = {name: replace(each, measures=total if name in measured else {}) for name, each in plain.sources.items()}
+    model = replace(plain, sources=sources)
+    graph = Graph(model)
+
+    def reaches(start: str, target: str) -> bool:
+        try:
+            path = graph.path(start, (target,))
+        except SemanticError:
+            return False
+        return path is not None and path.to_one
+
+    for target in sources:
+        others = (name for name in sorted(measured & sources.keys() - {target}) if target in graph.reached(name))
+        assert _Layer(model).reaching(target) == [target, *(name for name in others if reaches(name, target))]

@@ -7,6 +7,7 @@ import decimal
 import os
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,20 @@ def test_saving_again_replaces(database: sqlite3.Connection) -> None:
     assert load_lists(database, "shop") == (LISTS.columns[0],)
     assert load_profiles(database, "shop") == ()
     assert database.execute("SELECT COUNT(*) FROM dictionary_values").fetchone() == (3,)
+
+
+def test_lists_that_stay_the_same_are_not_written_again(database: sqlite3.Connection) -> None:
+    lists = [ColumnValues(ORDERS, f"c{number}", (("a", 2), (number, None)), complete=True) for number in range(50)]
+    save_values(database, "shop", [], Dictionary(tuple(lists)), privacy="local")
+    known = dict(database.execute("SELECT column_name, id FROM dictionary_columns"))
+    other = replace(lists[3], values=(("a", 2), (3.0, None)))  # equal in Python, but not the same value
+    changed = [*lists[:3], other, replace(lists[4], complete=False), *lists[6:]]
+    before = database.total_changes
+    save_values(database, "shop", [], Dictionary(tuple(changed)), privacy="local")
+    assert sorted(load_lists(database, "shop"), key=repr) == sorted(changed, key=repr)
+    ids = dict(database.execute("SELECT column_name, id FROM dictionary_columns"))
+    assert {name for name in known if ids.get(name) != known[name]} == {"c3", "c4", "c5"}
+    assert database.total_changes - before < 20
 
 
 def evidence(column: str) -> ChildEvidence:

@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.core import StorageError, yaml
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.layout import Layout, WorkingTree
+from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.manifest import relation_of
 from ktx_cli.semantic.model import CalendarSettings, Model
-from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, source_digests, stored_model
+from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, source_digests, stored_copy, stored_model
 from ktx_cli.semantic.store.reader import check_model, close_stores, store_path
 from ktx_cli.semantic.store.writer import write_store
 
@@ -168,6 +169,13 @@ class Project:
     def read(self) -> Model:
         return read_model(self.layout, SHOP, "duckdb", CalendarSettings(), CONFIGURED)
 
+    def copy(self) -> Model | None:
+        return stored_copy(self.layout, self.tree, SHOP, "duckdb", CalendarSettings(), CONFIGURED)
+
+    @property
+    def tree(self) -> WorkingTree:
+        return WorkingTree(self.layout.root)
+
     def loaded(self) -> Model:
         return load_model(self.layout, SHOP, "duckdb", configured=CONFIGURED)
 
@@ -234,7 +242,9 @@ def test_a_layer_from_its_store_is_that_of_its_files_after_any_edit(one: Any, tw
         project.apply(one)
         assert project.write()
         assert_same(project.read(), project.loaded())
+        assert_same(project.copy() or project.loaded(), project.loaded())
         project.apply(two)
+        assert_same(project.copy() or project.loaded(), project.loaded())
         assert_same_manifest(*project.manifests())
         assert_same(project.read(), project.loaded())
         assert source_digests(project.read()) == source_digests(project.loaded())
@@ -287,6 +297,25 @@ def test_edits_of_people_are_stored_without_reading_the_rest(
     stored = project.stored()
     assert stored is not None
     assert_same(stored, expected)
+
+
+def test_the_layer_of_a_tree_comes_from_the_store_only_if_all_its_files_are_those_on_disk(project: Project) -> None:
+    assert project.copy() is None
+    assert project.write()
+    found = project.copy()
+    assert found is not None
+    assert_same(found, project.loaded())
+    path = f"semantic-layer/{SHOP}/orders.yaml"
+    for content in (b"name: orders\n", None):
+        overlay = Workspace(project.tree)
+        overlay.write(path, content) if content is not None else overlay.delete(path)
+        assert stored_copy(project.layout, overlay, SHOP, "duckdb", CalendarSettings(), CONFIGURED) is None
+    committed = {path: project.tree.read(path) for path in project.tree.paths("semantic-layer/")}
+    project.apply([("orders.yaml", "name: orders\n")])
+    overlay = Workspace(project.tree)
+    overlay.write(path, committed[path] or b"")
+    found = stored_copy(project.layout, overlay, SHOP, "duckdb", CalendarSettings(), CONFIGURED)
+    assert found is None, "the lines of places are read from the files on disk"
 
 
 def test_a_broken_file_is_left_to_reading_all(project: Project) -> None:
