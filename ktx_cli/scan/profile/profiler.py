@@ -447,38 +447,8 @@ def profile_tables(
             exact, statements = exact_texts(connector, asked)
     late: Counter[Unsampled | None] = Counter()
     found = left_alone.copy()
-    ended = threading.Event()
-
-    def one(limits: SampleLimits, table: Table) -> tuple[SampledTable, int]:
-        if ended.is_set():  # The database is unreachable: skip tables that other threads have not started.
-            return unsampled(table, Unsampled.FAILED), 0
-        try:
-            with failures.stage(Stage.PROFILE, table.ref):
-                found, sent = _profile(connector, table, limits, exact.get(table.ref, frozenset()))
-                why_not = found.profile.unsampled
-                if why_not is not None and why_not.is_beyond_limits and isinstance(connector, RecallingConnector):
-                    found = _as_before(connector, table, limits, exact) or found
-                return found, sent
-        except BaseException:
-            ended.set()
-            raise
-        return unsampled(table, Unsampled.FAILED), 0
-
-    def each() -> Iterator[tuple[SampledTable, int]]:
-        nonlocal statements
-        left = []
-        for table in asked:
-            # What is stored is only counted, which threads cannot do at once, and takes no time of the budget.
-            found, answered = _from_answers(connector, table, limits, exact, failures)
-            if found is None:
-                left.append(table)
-                statements += answered  # They are asked, and recalled, once more.
-            else:
-                yield found, answered
-        timed = replace(limits, deadline=monotonic() + budget.seconds)
-        yield from _each(functools.partial(one, timed), left, budget)
-
-    for done, (sampled, sent) in enumerate(each(), start=1):
+    sampling = _Sampling(connector, budget, limits, exact, failures)
+    for done, (sampled, sent) in enumerate(sampling.each(asked), start=1):
         found[sampled.profile.ref] = _settled(connector, sampled, rows, budget.rows)
         statements += sent
         late[sampled.profile.unsampled] += 1
@@ -490,7 +460,7 @@ def profile_tables(
     connector.end_sampling()
     return replace(
         profiled,
-        statements=statements - connector.recalled,
+        statements=statements + sampling.in_vain - connector.recalled,
         waiting=frozenset(connector.pinned),
         sent=frozenset(connector.sent),
         changed=connector.changed,
@@ -526,36 +496,78 @@ def _settled(connector: Connector, sampled: SampledTable, rows: int, setting: in
     return replace(sampled, is_storable=may_store)
 
 
-def _from_answers(
-    connector: Connector,
-    table: Table,
-    limits: SampleLimits,
-    exact: Mapping[TableRef, frozenset[str]],
-    failures: Failures,
-) -> tuple[SampledTable | None, int]:
-    """Return the profile from stored answers alone, or None if they do not suffice, and the number of answers used."""
-    if not isinstance(connector, RecallingConnector) or table.ref in connector.changed:
-        return None, 0
-    stored = StoredOnlyConnector(connector)
-    with failures.stage(Stage.PROFILE, table.ref):
+@dataclass(slots=True)
+class _Sampling:
+    """Samples and counts tables. `limits` have no deadline, and `exact` are the columns with exact texts.
+
+    `in_vain`: the number of stored answers that did not suffice for a table, and are used once more.
+    """
+
+    connector: Connector
+    budget: Budget
+    limits: SampleLimits
+    exact: Mapping[TableRef, frozenset[str]]
+    failures: Failures
+    in_vain: int = 0
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def each(self, tables: Iterable[Table]) -> Iterator[tuple[SampledTable, int]]:
+        """Yield the tables with the number of statements for each: first those whose answers are stored.
+
+        These are only counted, which threads cannot do at once, and take no time of the budget.
+        """
+        left = []
+        for table in tables:
+            found, answered = self._from_answers(table)
+            if found is None:
+                left.append(table)
+                self.in_vain += answered
+            else:
+                yield found, answered
+        timed = replace(self.limits, deadline=monotonic() + self.budget.seconds)
+        yield from _each(functools.partial(self._one, timed), left, self.budget)
+
+    def _from_answers(self, table: Table) -> tuple[SampledTable | None, int]:
+        """Return the profile from stored answers alone, or None if they do not suffice, and how many were used."""
+        if not isinstance(self.connector, RecallingConnector) or table.ref in self.connector.changed:
+            return None, 0
+        stored = StoredOnlyConnector(self.connector)
+        with self.failures.stage(Stage.PROFILE, table.ref):
+            try:
+                found, _ = self._profile(stored, table, self.limits)
+            except NotStoredError:
+                return None, stored.answered
+            return (found if found.profile.unsampled is None else None), stored.answered
+        return unsampled(table, Unsampled.FAILED), stored.answered
+
+    def _one(self, limits: SampleLimits, table: Table) -> tuple[SampledTable, int]:
+        if self._ended.is_set():  # The database is unreachable: skip tables that other threads have not started.
+            return unsampled(table, Unsampled.FAILED), 0
         try:
-            found, _ = _profile(stored, table, limits, exact.get(table.ref, frozenset()))
-        except NotStoredError:
-            return None, stored.answered
-        return (found if found.profile.unsampled is None else None), stored.answered
-    return unsampled(table, Unsampled.FAILED), stored.answered
+            with self.failures.stage(Stage.PROFILE, table.ref):
+                found, sent = self._profile(self.connector, table, limits)
+                why_not = found.profile.unsampled
+                if why_not is not None and why_not.is_beyond_limits:
+                    found = self._as_before(limits, table) or found
+                return found, sent
+        except BaseException:
+            self._ended.set()
+            raise
+        return unsampled(table, Unsampled.FAILED), 0
 
+    def _as_before(self, limits: SampleLimits, table: Table) -> SampledTable | None:
+        """Return the profile that a table had in the scan that last read it, or None if it is not stored."""
+        if not isinstance(self.connector, RecallingConnector):
+            return None
+        known = self.connector.pin(table.ref)
+        found = None if known is None else self._profile(self.connector, known, limits)[0]
+        if found is not None and found.profile.unsampled is None:
+            return found
+        self.connector.unpin(table.ref)
+        return None
 
-def _as_before(
-    connector: RecallingConnector, table: Table, limits: SampleLimits, exact: Mapping[TableRef, frozenset[str]]
-) -> SampledTable | None:
-    """Return the profile that a table had in the scan that last read it, or None if it is not stored."""
-    known = connector.pin(table.ref)
-    found = None if known is None else _profile(connector, known, limits, exact.get(table.ref, frozenset()))[0]
-    if found is not None and found.profile.unsampled is None:
-        return found
-    connector.unpin(table.ref)
-    return None
+    def _profile(self, connector: Connector, table: Table, limits: SampleLimits) -> tuple[SampledTable, int]:
+        return _profile(connector, table, limits, self.exact.get(table.ref, frozenset()))
 
 
 def has_private_values(sampled: SampledTable) -> bool:
