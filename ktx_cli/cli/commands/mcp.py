@@ -17,7 +17,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import CancelledError, Command, Notice, ResultWarning, UsageError, plural
+from ktx_cli.core import CancelledError, Command, ResultWarning, UsageError, plural
 from ktx_cli.jobs.clients.targets import Profile
 
 if TYPE_CHECKING:
@@ -371,6 +371,8 @@ def logs(
         return Result({"path": None if is_shared else str(path), "lines": found}, [shown], next_steps=steps)
     session.settings = replace(session.settings, json=False)
     if elsewhere is not None:
+        from ktx_cli.core import Notice
+
         session.emitter()(Notice(f"{elsewhere.message}: {elsewhere.hint}"))
     _follow(layout, path, lines, is_shared=is_shared)
     return Result()
