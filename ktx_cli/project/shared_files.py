@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import Command, StorageError, isoformat, now
+from ktx_cli.core import StorageError, isoformat, now
 from ktx_cli.project.files import read_bytes, storage_error, write_atomic
 from ktx_cli.project.layout import CONFIG_NAME, OWN_NAMES, PRIVATE_NAME, Layout
 from ktx_cli.project.state import StateDatabase, prepare_private_folder, transaction
@@ -49,7 +49,7 @@ class SharedFiles:
     """
 
     def __init__(
-        self, database: StateDatabase, cache: Path | None = None, *, again: str | Command = "start the run again"
+        self, database: StateDatabase, cache: Path | None = None, *, again: str = "start the run again"
     ) -> None:
         self._database = database
         self._cache = cache

@@ -57,6 +57,7 @@ CHECK_SECONDS: Final = 5.0
 """How often a server looks for a newer snapshot."""
 
 _PUBLISH: Final = Command("mcp", "publish")
+_IN_A_CLONE: Final = Hint("in a clone of the project: {}", _PUBLISH)
 
 _STATUSES: Final = ("accepted_files", "statuses")
 """The tables of this working tree that belong to a commit."""
@@ -236,8 +237,7 @@ class SnapshotFollower:
         if self.problem is not None:
             raise self.problem
         if self._served is None:
-            hint = Hint("in a clone of the project: {}", _PUBLISH)
-            raise NotReadyError("no snapshot of this project is published", hint=hint)
+            raise NotReadyError("no snapshot of this project is published", hint=_IN_A_CLONE)
         return self._served.project
 
     def refresh(self) -> None:
@@ -301,7 +301,7 @@ class SnapshotFollower:
         copy = open_copy(layout)
         if copy is None:
             with open_for_writing(self.layout) as database:
-                files = SharedFiles(database, self.layout.shared_files, again=_PUBLISH)
+                files = SharedFiles(database, self.layout.shared_files, again=_IN_A_CLONE)
                 files.drop_unused_copies()
                 names, statuses = files.tree(snapshot.tree), json.loads(files.get(snapshot.statuses))
 

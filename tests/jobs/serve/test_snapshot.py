@@ -180,7 +180,7 @@ def test_a_missing_snapshot_has_to_be_published(lost: str, clone: Clone, shared_
     with closing(SnapshotFollower(clone.layout, dict(os.environ))) as follower:
         with pytest.raises(KtxError) as error:
             follower.open()
-        assert str(error.value.hint) == "ktx mcp publish"
+        assert str(error.value.hint) == "in a clone of the project: ktx mcp publish"
         clone.publish()
         assert (follower.open().layout.root / "wiki/global/page0.md").is_file()
 
