@@ -81,19 +81,21 @@ def stored_copy(
 ) -> Model | None:
     """Return the layer in a tree from the store of the layer on disk, or None if they do not have the same files.
 
-    That is several times as fast as `load_tree`. Places in the result refer to the files on disk.
+    That is several times as fast as `load_tree`. Places in the result refer to the files on disk. Nothing is read from
+    the store later.
     """
     store = open_store(layout, connection, dialect, configured)
     if store is None:
         return None
     try:
-        if _are_files_of(store, layout, tree, connection, configured):
-            problems = LazyProblems(functools.partial(_stored_problems, store))
-            return Model(connection, dialect, StoredSources(store), problems, calendar, store.barred, store.sealed)
+        if not _are_files_of(store, layout, tree, connection, configured):
+            return None
+        sources, problems = dict(StoredSources(store)), tuple(_stored_problems(store))
+        return Model(connection, dialect, sources, problems, calendar, store.barred, store.sealed)
     except KtxError:  # what reads the files says what is wrong with them
-        pass
-    store.close()
-    return None
+        return None
+    finally:
+        store.close()
 
 
 def _are_files_of(store: LayerStore, layout: Layout, tree: Tree, connection: str, configured: Collection[str]) -> bool:

@@ -303,6 +303,7 @@ def test_the_layer_of_a_tree_comes_from_the_store_only_if_all_its_files_are_thos
     assert project.copy() is None
     assert project.write()
     found = project.copy()
+    close_stores()
     assert found is not None
     assert_same(found, project.loaded())
     path = f"semantic-layer/{SHOP}/orders.yaml"
