@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from ktx_cli.jobs.pack.draft import by_value
 from tests.mcp.conftest import Company
 
 
@@ -215,3 +216,64 @@ def test_what_a_draft_leaves_out_is_told(company: Company, question: str, why: s
 
 def test_since_is_no_end(company: Company) -> None:
     assert draft(context(company, "revenue since 2024"))["time_range"] == {"start": "2024-01-01"}
+
+
+RETURNS = """\
+name: returns
+table: orders
+description: One row per order with what was given back.
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: status, type: string}
+  - {name: ordered_at, type: time}
+  - {name: amount, type: number}
+  - {name: refunded_amount, type: number, expr: amount / 2}
+  - {name: shipping_cost, type: number, expr: amount / 5}
+  - {name: season_of_order, type: number, expr: "1"}
+measures:
+  - {name: net_amount, expr: sum(amount)}
+  - {name: refunded_amount, expr: sum(refunded_amount)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "measures", "dimensions"),
+    [
+        ("net amount by status, with the refunded amount", ["net_amount", "refunded_amount"], ["status"]),
+        ("net amount by status and refunded_amount", ["net_amount", "refunded_amount"], ["status"]),
+        ("net amount vs refunded amount by status", ["net_amount", "refunded_amount"], ["status"]),
+        ("net amount by status and shipping cost", ["net_amount", "sum(shipping_cost)"], ["status"]),
+        ("net amount by season of order", ["net_amount"], ["season_of_order"]),
+        ("net amount by status last month", ["net_amount"], ["status"]),
+        ("refunded amount by status", ["refunded_amount"], ["status"]),
+        ("top 3 status by refunded amount", ["refunded_amount"], ["status"]),
+    ],
+)
+def test_an_amount_is_drafted_as_a_measure_and_never_as_a_dimension(
+    question: str, measures: list[str], dimensions: list[str], company: Company
+) -> None:
+    company.source("returns", RETURNS)
+    asked = draft(context(company, question))
+    wanted = [each.replace("sum(", "sum(returns.") if "(" in each else f"returns.{each}" for each in measures]
+    assert asked["measures"] == wanted
+    assert asked["dimensions"] == [f"returns.{each}" for each in dimensions]
+    assert company.call("sl_query", asked).error is None
+
+
+@pytest.mark.table(
+    ("question", "asked"),
+    [
+        ("top 5 customers by net revenue", "top 5 net revenue by customers"),
+        ("Which products sell best by quantity in 2025?", "top quantity by products in 2025"),
+        ("best regions by number of orders last month", "top number of orders by regions last month"),
+        ("which campaigns ranked highest by spend, without tests", "top spend by campaigns , without tests"),
+        ("top 5 products by category", "top 5 products by category"),
+        ("top suppliers by cost center", "top suppliers by cost center"),
+        ("What is our net revenue by cost center?", "What is our net revenue by cost center?"),
+        ("which customers are in Norway by region", "which customers are in Norway by region"),
+        ("top 3 by 2025", "top 3 by 2025"),
+    ],
+)
+def test_what_is_ranked_is_a_dimension_and_the_number_is_the_measure(question: str, asked: str) -> None:
+    assert by_value(question) == asked

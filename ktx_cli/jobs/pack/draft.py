@@ -54,8 +54,21 @@ _WHICH: Final = re.compile(
 )
 _TIMES: Final = re.compile(
     r"\b(?:in|during|since|for|of)?\s*(?:the\s+)?(?:fiscal year\s+|year\s+|financial year\s+)?(?:19|20)\d\d\b"
-    r"|\b(?:in|over|during)?\s*(?:the\s+)?(?:last|past|previous)\s+\d*\s*(?:day|week|month|quarter|year)s?\b"
+    r"|\b(?:in|over|during)?\s*(?:the\s+)?(?:this|current|last|past|previous)\s+\d*\s*(?:day|week|month|quarter|year)s?\b"
 )
+_BESIDE: Final = re.compile(
+    r",|&|\b(?:and|und|vs|versus|compared (?:to|with)|(?:along |together )?with(?: the| its)?)\b"
+)
+"""What separates several measures, or several dimensions."""
+_RANKED: Final = re.compile(
+    r"(?P<start>.*?)\b(?:(?:top|best|highest|largest|biggest)\s+(?P<count>\d+\s+)?(?P<things>[^,]+?)"
+    r"|which\s+(?P<which>[^,]+?)(?:\s+(?:sells?|sold|ranks?|ranked|performs?|performed|are|is))?"
+    r"\s+(?:the\s+)?(?:best|most|highest|top))\s+by\s+(?P<value>[^,]+)",
+    re.IGNORECASE,
+)
+_VALUES: Final = re.compile(r"(?:number of|total|average)\b")
+_ADDED: Final = (_MONEY, _AMOUNT, _PIECES, _SHARE, re.compile(r"\bcount\b"))
+"""Last words of the names of numbers."""
 _COUNTED: Final = re.compile(
     r"\b(?:how many|number of|count of|wie ?viele?|anzahl(?: der)?)\s+(.+?)"
     r"(?:\s+(?:did|do|does|have|has|had|were|was|are|is|came|began|joined|started|of our|haben|gibt|sind|wurden)\b|$)"
@@ -94,6 +107,8 @@ _TRIED: Final = 5
 """Number of facts to try for the dimensions of the question."""
 _UNRESOLVED: Final = 0.9
 """Penalty for a dimension that a fact does not reach."""
+_REFUSED: Final = 0.6
+"""How much worse than a refused draft an accepted one may be."""
 _ENTITY: Final = 0.8
 """Score if a source is about the subject of the question."""
 _FEW: Final = 8
@@ -135,9 +150,24 @@ class Draft:
         }
 
 
+def by_value(question: str) -> str:
+    """Return a question for things ranked by a number with the number first, as in other questions.
+
+    `top 5 customers by net revenue` is `top 5 net revenue by customers`; `top 5 products by category` is unchanged.
+    """
+    found = _RANKED.match(question)
+    value = _TIMES.sub(" ", found["value"]).strip(" ?.!") if found else ""
+    words = value.replace("_", " ").casefold()
+    if found is None or not (_VALUES.match(words) or any(kind.search(words.rpartition(" ")[2]) for kind in _ADDED)):
+        return question
+    times = " ".join(each[0].strip() for each in _TIMES.finditer(found["value"]))
+    ranked = f"{found['start']}top {found['count'] or ''}{value} by {found['things'] or found['which']}"
+    return f"{ranked} {times}{question[found.end() :]}".strip()
+
+
 def measured_part(question: str) -> str:
     """Return the part of a question about the measure: without dimensions, times and parentheses."""
-    text = re.sub(r"\([^)]*\)", " ", question)
+    text = re.sub(r"\([^)]*\)", " ", by_value(question))
     cut = _CUT.search(text)
     text = text[: cut.start()] if cut else text
     return _TIMES.sub(" ", text).strip(" ?.!,") or question
@@ -150,7 +180,7 @@ class _Parts:
     fact: Source
     query: dict[str, Any] = field(default_factory=dict)
     bindings: list[tuple[str, str]] = field(default_factory=list)
-    unresolved: int = 0
+    unresolved: float = 0
     reasons: list[tuple[str, str]] = field(default_factory=list)
     columns: dict[str, list[str]] = field(default_factory=dict)
     sources: dict[str, None] = field(default_factory=dict)
@@ -185,7 +215,7 @@ class Drafter:
         self._caller = caller
         self._shows_values = find_values is not None
         self._find_values: FindValues = find_values or (lambda text: ())
-        self._text = folded(re.sub(r"\([^)]*\)", " ", question)).strip().rstrip("?.! ")
+        self._text = folded(re.sub(r"\([^)]*\)", " ", by_value(question))).strip().rstrip("?.! ")
         self._parts: _Parts
         cut = _CUT.search(self._text)
         self._cut = cut[1] if cut else ""
@@ -252,18 +282,20 @@ class Drafter:
         return 0.7 if set(name) <= related else 0.4 if related & {*name, *description} else 0.0
 
     def draft(self) -> Draft | None:
-        """Return the draft for the best fact that has or reaches the dimensions of the question, or None."""
-        best: tuple[float, _Parts] | None = None
-        tried: set[str] = set()
+        """Return the draft for the best fact that has or reaches the dimensions of the question, or None.
+
+        A refused draft gives way to an accepted one that is not much worse.
+        """
+        found: dict[str, tuple[float, _Parts]] = {}
         for total, fact, expr, why, path in self._measures():
-            if fact.name in tried or len(tried) >= _TRIED or (best is not None and total <= best[0]):
-                continue
-            tried.add(fact.name)
-            parts = self._parts_of(fact, expr, why, path)
-            total -= _UNRESOLVED * parts.unresolved
-            if best is None or total > best[0]:
-                best = (total, parts)
-        return None if best is None else self._drafted(best[1])
+            best = max((score for score, _ in found.values()), default=total)
+            if fact.name not in found and len(found) < _TRIED and total > best - _REFUSED:
+                parts = self._parts_of(fact, expr, why, path)
+                found[fact.name] = (total - _UNRESOLVED * parts.unresolved, parts)
+        ranked = sorted(found.values(), key=lambda each: -each[0])
+        drafts = (self._drafted(parts) for score, parts in ranked if score > ranked[0][0] - _REFUSED)
+        first = next(drafts, None)
+        return first if first is None or first.query is not None else next((x for x in drafts if x.query), first)
 
     def _parts_of(self, fact: Source, expr: str, why: str, path: str) -> _Parts:
         """Return the parts of the draft for a fact."""
@@ -271,6 +303,9 @@ class Drafter:
         parts.use(fact.name)
         parts.reasons.append((why, path))
         parts.query = {"connection": self._model.connection, "measures": [expr]}
+        several = _BESIDE.split(self._asked)
+        for each in several if len(several) > 1 else ():
+            self._add_measure(fact, self._measure_for(fact, each, words=2), each.strip())
         dimensions = list(self._dimensions(fact))
         time_range = self._time_range(fact)
         parts.bindings = self._conditions(fact, expr) if self._shows_values else []
@@ -382,7 +417,7 @@ class Drafter:
             described = self._fit(words, self._words(measure.description or ""), about)
             own = self._words(measure.name)
             if set(own) <= set(words) and len(own) > 1 - (not set(own) & set(about)):
-                named += _BY_NAME
+                named += 2 * _BY_NAME if set(own) == set(words) and len(own) > 1 else _BY_NAME
             how = _aggregate(measure)
             kind = 0.35 if how == wanted else -0.25 if wanted and how else 0.0
             kind -= 0.4 * (wanted in ("sum", "avg") and how == "count")
@@ -480,9 +515,17 @@ class Drafter:
         if not phrase:
             which = _WHICH.search(self._text)
             phrase = which[1] if which else ""
-        for part in re.split(r",|\band\b|\bund\b", phrase):
-            text = part.strip()
+        for part in _BESIDE.split(phrase):
+            text = _TIMES.sub(" ", part).strip()
             if not text:
+                continue
+            found = self._column_for(fact, text)
+            is_number = found is not None and found[0] is fact and self._is_amount(fact, found[1])
+            measure = self._measure_for(fact, text, words=1 if found is None or is_number else 2)
+            if measure is None and found is not None and is_number:
+                measure = self._sum_of(fact, found[1])
+            if measure is not None:
+                self._add_measure(fact, measure, text)
                 continue
             grain = _GRAIN.search(text)
             name = self._time(fact)
@@ -493,7 +536,6 @@ class Drafter:
                 self._parts.reasons.append((f"by {text}: {fact.name}.{name}, truncated to {word}", _path(fact)))
                 yield {"field": f"{fact.name}.{name}", "granularity": word}
                 continue
-            found = self._column_for(fact, text)
             if found is None:
                 self._parts.unresolved += 1
                 self._parts.reasons.append(
@@ -504,6 +546,37 @@ class Drafter:
             self._parts.use(source.name, column.name)
             self._parts.reasons.append((f"by {text}: {source.name}.{column.name}", _path(source)))
             yield f"{source.name}.{column.name}"
+
+    def _measure_for(self, fact: Source, text: str, words: int) -> str | None:
+        """Return the measure of a fact whose whole name, of at least so many words, is in a phrase; the longest one."""
+        asked = set(self._words(text.replace("_", " ")))
+        named = [(each, self._words(each.name.replace("_", " "))) for each in self._shown.measures(fact)]
+        fitting = [(len(own), not each.is_proposed, each.name) for each, own in named if set(own) <= asked]
+        fitting = [each for each in fitting if each[0] >= words]
+        return f"{fact.name}.{max(fitting)[2]}" if fitting else None
+
+    def _summing(self, fact: Source, column: Column) -> Measure | None:
+        """Return the measure that adds up a column."""
+        sums = ((measure, _SUMMED.fullmatch(measure.expr)) for measure in self._shown.measures(fact))
+        return next((measure for measure, summed in sums if summed and summed[1] == column.name), None)
+
+    def _is_amount(self, fact: Source, column: Column) -> bool:
+        """Whether a column is a number that is added up, rather than one to group by."""
+        if column.type.value != "number" or column.name in fact.grain or column.name.endswith("_id"):
+            return False
+        names = set(column.name.casefold().split("_"))
+        return self._summing(fact, column) is not None or bool(names & (_MONEY_NAMES | _PIECE_NAMES))
+
+    def _sum_of(self, fact: Source, column: Column) -> str:
+        """Return the measure of an amount."""
+        measure = self._summing(fact, column)
+        return f"sum({fact.name}.{column.name})" if measure is None else f"{fact.name}.{measure.name}"
+
+    def _add_measure(self, fact: Source, expr: str | None, text: str) -> None:
+        """Add a further measure to the query."""
+        if expr is not None and expr not in self._parts.query["measures"]:
+            self._parts.query["measures"].append(expr)
+            self._parts.reasons.append((f"{text}: {expr}", _path(fact)))
 
     def _column_for(self, fact: Source, text: str) -> tuple[Source, Column] | None:
         """Return the column for a phrase, in the fact or in a source with one row for each of its rows."""
@@ -570,6 +643,7 @@ class Drafter:
         if found is None:
             return None
         if name is None:
+            self._parts.unresolved += 0.4
             self._parts.reasons.append((f"{fact.name} has no time column for the period in the question", _path(fact)))
             return None
         self._parts.use(fact.name, name)
@@ -650,28 +724,13 @@ class Drafter:
 _MOST_LEFT: Final = 0.5
 """The maximum share of significant words that a draft may ignore."""
 _REQUEST_WORDS: Final = (
-    "many much show list give tell compar differ percentag percent share ratio proport often get come in overall"
+    "many much show list give tell compar differ percentag percent share ratio proport often get come in overall "
+    "vs versus top"
 )
 _REQUESTED: Final = frozenset(_REQUEST_WORDS.split())
 _FLAG_WORDS: Final = frozenset({"is", "has", "was", "flag"})
-_FILLERS: Final = frozenset(
-    {
-        "value",
-        "valu",
-        "total",
-        "sum",
-        "count",
-        "number",
-        "averag",
-        "avg",
-        "rate",
-        "distinct",
-        "the",
-        "row",
-        "of",
-        "amount",
-    }
-)
+_FILLER_WORDS: Final = "value valu total sum count number averag avg rate distinct the row of amount"
+_FILLERS: Final = frozenset(_FILLER_WORDS.split())
 
 
 def _alike(word: str, asked: Iterable[str]) -> bool:
