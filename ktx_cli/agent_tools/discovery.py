@@ -13,7 +13,7 @@ from ktx_cli.agent_tools.fence import LONGEST, LONGEST_RAW, RESERVE, Parts, cut_
 from ktx_cli.agent_tools.layer_readers import column_line, headline, rest_lines
 from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
 from ktx_cli.agent_tools.session import REASONS, Fallback, Input, ToolSession, shares_code_lists, tool
-from ktx_cli.core import UsageError, did_you_mean, listing, one_line
+from ktx_cli.core import UsageError, did_you_mean, listing, one_line, suggestion
 from ktx_cli.documents import RawFile, read_document, without_comments
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import checked_path
@@ -198,6 +198,10 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
     return {column.name: values for column, values in columns if column is not None and may(column)}
 
 
+_MOST_NAMES: Final = 40
+"""Maximum number of columns, measures and segments to list for an unknown one."""
+
+
 def missing_name(shown: VisibleModel, target: str) -> str:
     """Return the line about a name that does not exist, with the name that was probably meant."""
     outer, _, column = target.rpartition(".")
@@ -210,6 +214,8 @@ def missing_name(shown: VisibleModel, target: str) -> str:
         near = did_you_mean(column, [*known, *others])
         rest = f"; its measures and segments are: {listing(others, 20)}" if others else ""
         advice = f"did you mean `{owner.name}.{near}`?" if near else f"its columns are: {listing(known, 20)}{rest}"
+        if not near and len(known) + len(others) > _MOST_NAMES:
+            advice = suggestion(column, [*known, *others])
         return one_line(f"`{target}`: `{owner.name}` has no such column, measure or segment; {advice}", 800)
     names = [each.name for each in shown.sources()]
     near = did_you_mean(target, names) or did_you_mean(target.rpartition(".")[2], names)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools.layers import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
-from ktx_cli.core import Command, ConfigError, ResultWarning, StorageError, UsageError, listing
+from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, StorageError, UsageError, choose_one
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.search import KINDS, VALUE, Contents, Found, Hit, Layer, Pages, Part, Scope, Values
 from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists, stored_hashes
@@ -44,8 +44,8 @@ def _readable_contents(layout: Layout, config: KtxConfig, pages: Pages) -> Conte
     try:
         stored, warnings = _stored(layout, config, layers), []
     except (ConfigError, StorageError) as error:
-        message = f"values and documents are not searched: {error.message}"
-        stored, warnings = [], [ResultWarning("state_unreadable", message, hint=error.hint)]
+        warning = ResultWarning.because("state_unreadable", "values and documents are not searched", error)
+        stored, warnings = [], [warning]
     return Contents([pages, *layers.values(), *stored], warnings)
 
 
@@ -169,7 +169,7 @@ def search_mounts(
     by_meaning = [mount.name for mount in mounts.usable.values() if mount.config.ingest.embeddings.backend != "none"]
     if by_meaning:
         message = "several projects were searched by words only, because vectors are compared within a single project"
-        hint = f"name a project to search by meaning too: {listing(f'-c {each}' for each in by_meaning)}"
+        hint = Hint("to search a project by meaning too, {}", choose_one("connection", by_meaning))
         warnings.append(ResultWarning("no_vectors", message, hint=hint))
     return SearchAnswer(Found(hits, found.total, found.corrected, found.suggested), tuple(warnings))
 

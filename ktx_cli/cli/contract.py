@@ -500,12 +500,12 @@ def finish(session: Session, result: Result) -> int:
 def _placed(session: Session, result: Result) -> Result:
     """Return the answer with hints and next steps that work in the current folder; warnings are changed in place."""
     place = session.place
-    if place.typed is None and place.folder is None:
-        return result
     for warning in session.warnings:
         warning.suggest(place.command(warning.hint) if warning.hint else None)
     if result.error is not None and result.error.hint:
         result.error.hint = place.command(result.error.hint)
+    if place.typed is None and place.folder is None:
+        return result
     steps = [place.command(step) for step in result.next_steps]
     return replace(result, data=place.data(result.data), next_steps=steps, notes=place.data(result.notes))
 

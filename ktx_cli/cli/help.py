@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ktx_cli.cli.blocks import wrapped
 from ktx_cli.cli.settings import PANEL, read_ourselves
-from ktx_cli.core import Command, Hint, did_you_mean, one_line, one_line_typed
+from ktx_cli.core import Argument, Command, Hint, did_you_mean, one_line, one_line_typed, shell_words
 
 _RANGE: Final = re.compile(r"(?:(?P<low>-?[\d.]+)<=)?x(?:>=(?P<least>-?[\d.]+))?(?:<=(?P<high>-?[\d.]+))?")
 """typer's notation for a number's limits: `x>=1`, `0<=x<=100`."""
@@ -364,6 +364,20 @@ def _tree(name: str) -> Any:
     return None if app is None else typer.main.get_command(app)
 
 
+_OF_TIME_RANGES: Final = {"start": "--from", "end": "--to", "last": "--last", "field": "--time-field"}
+_OPTIONS: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
+    "comparison": lambda span: ("--compare", span),
+    "connection": lambda name: ("-c", name),
+    "explain": lambda _: ("--format", "sql"),
+    "min_status": lambda status: ("--min-status", status),
+    "parameters": lambda values: [word for name, each in values.items() for word in ("--parameter", f"{name}={each}")],
+    "seconds": lambda seconds: ("--budget", str(seconds)),
+    "time_range": lambda keys: [word for key, each in keys.items() for word in (_OF_TIME_RANGES[key], each)],
+    "via": lambda paths: [word for target, each in paths.items() for word in ("--via", f"{target}={each}")],
+}
+"""Arguments of queries that hints name, with their options on the command line."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
     """The project of a command line: as typed (None if not given), and the folder for git commands (None for the
@@ -374,10 +388,15 @@ class ProjectPlace:
     folder: Path | None
 
     def command(self, hint: str) -> Hint:
-        """Return a hint or a next step with commands that work on this project when typed in the same folder."""
+        """Return a hint or a next step with commands that work on this project when typed in the same folder.
+
+        Arguments of queries become options.
+        """
         return Hint(hint).rewrite(self._placed)
 
     def _placed(self, part: str) -> str:
+        if isinstance(part, Argument):
+            return shell_words(*_OPTIONS[part.name](part.value))
         if not isinstance(part, Command):
             return part
         if part.program == "git" and self.folder is not None and part.words[0] not in ANYWHERE:

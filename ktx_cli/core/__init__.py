@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ktx_cli.core.diagnostics import (
         AND,
         THEN,
+        Argument,
         Command,
         Diagnostic,
         Hint,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         Statement,
         Suggestion,
         Variable,
+        choose_one,
         severity_counts,
     )
     from ktx_cli.core.errors import (
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
         one_line_typed,
         plural,
         shell_words,
+        similar_names,
+        suggestion,
         without_tables,
     )
     from ktx_cli.core.values import (

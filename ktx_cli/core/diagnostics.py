@@ -8,6 +8,7 @@ command as it works in the current folder, and no code has to search sentences f
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -82,7 +83,7 @@ class Hint(str):
     """
 
     parts: tuple[str, ...]
-    """The text, with parts that the caller may render differently: `Command`, `SettingPath`, `Suggestion`."""
+    """The text, with parts that a caller may render differently: `Command`, `Argument`, `SettingPath`, `Suggestion`."""
 
     def __new__(cls, sentence: str = "", *parts: object) -> Hint:
         """Return a hint; raises `ValueError` if the number of `{}` in the sentence differs from the number of parts."""
@@ -155,6 +156,13 @@ class Hint(str):
         return Hint._of([*_parts(other), *self.parts])
 
 
+def choose_one(name: str, values: Iterable[Any], limit: int = 5) -> Hint:
+    """Return a hint to pass one of several values as an argument."""
+    given = list(values)
+    shown = Hint.steps(*(Argument(name, each) for each in given[:limit]), between=", ")
+    return Hint("choose one: ") + shown + (f" and {len(given) - limit} more" if len(given) > limit else "")
+
+
 def _parts(value: object) -> tuple[str, ...]:
     """Return the parts of a value in a hint: a hint's own parts, any other string itself, or the value as text."""
     if isinstance(value, Hint):
@@ -202,6 +210,28 @@ class Placeholder(str):
     """A command argument shown without quotes, because the user replaces it or a shell expands it."""
 
     __slots__ = ()
+
+
+class Argument(str):
+    """An argument of a query, as part of a hint. As a string it is a key and its value in JSON.
+
+    That is how agents and files write a query; the command line shows the options for the same instead:
+    `Argument("via", {"regions": "ship_to"})` is `"via": {"regions": "ship_to"}`, or `--via regions=ship_to`.
+    """
+
+    __slots__ = ("name", "value")
+
+    name: str
+    value: Any
+
+    def __new__(cls, name: str, value: Any) -> Argument:
+        """Return an argument with a value that can be serialized as JSON."""
+        made = super().__new__(cls, f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}")
+        made.name, made.value = name, value
+        return made
+
+    def __getnewargs__(self) -> tuple[str, Any]:  # type: ignore[override]
+        return self.name, self.value
 
 
 class SettingPath(str):

@@ -71,7 +71,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
         EXIT_FAILED,
         "The content of a source cannot be imported because it would produce an invalid definition.",
     ),
-    "query": (EXIT_FAILED, "A database rejected a statement."),
+    "query": (EXIT_FAILED, "A database rejected a statement; or a semantic query is malformed, with the exit code 2."),
     "read_only": (EXIT_FAILED, "A statement writes data, or ktx cannot prove that it only reads; it was not run."),
     "timeout": (EXIT_FAILED, "A statement exceeded its time limit."),
     "wiki_problems": (
@@ -79,8 +79,16 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
         "A wiki page has a problem: `ktx wiki lint` reported it, or `ktx wiki write` rejected the page.",
     ),
     "checks_failed": (EXIT_FAILED, "`ktx doctor` found a problem."),
-    "unknown_name": (EXIT_USAGE, "The semantic layer has no such name; `details.candidates` lists available names."),
+    "unknown_name": (
+        EXIT_USAGE,
+        "The semantic layer has no such name; `details.candidates` lists names, closest first.",
+    ),
     "definition": (EXIT_USAGE, "A semantic layer definition is invalid."),
+    "time_range": (
+        EXIT_USAGE,
+        "The time range of a semantic query is invalid or ambiguous: a time that cannot be parsed, an end that is not "
+        "after the start, or a column that is not a time.",
+    ),
     "parameter": (EXIT_USAGE, "A semantic layer parameter has no value or an invalid one."),
     "status": (EXIT_FAILED, "The answer would use a definition whose status is below the required one."),
     "ambiguous_name": (
@@ -280,11 +288,12 @@ class RunStopped(Exception):
 class ResultWarning(Diagnostic):
     """A warning that does not fail the command, or a note (`Severity.INFO`); `details` has further values for programs.
 
-    `problem` is the cause alone, for a message that also states what ktx did about it.
+    `problem` is the cause alone, for a message that also states what ktx did about it; `cause` is the error, if any.
     """
 
     details: dict[str, Any]
     problem: str
+    cause: KtxError | None
 
     def __init__(
         self,
@@ -294,16 +303,23 @@ class ResultWarning(Diagnostic):
         hint: str | None = None,
         problem: str | None = None,
         severity: Severity = Severity.WARNING,
+        cause: KtxError | None = None,
         **details: Any,
     ) -> None:
         Diagnostic.__init__(self, code, severity, message, hint=hint)
         object.__setattr__(self, "details", details)
         object.__setattr__(self, "problem", problem or message)
+        object.__setattr__(self, "cause", cause)
 
     @classmethod
     def of(cls, diagnostic: Diagnostic, code: str, message: str | None = None, **details: Any) -> ResultWarning:
         """Return a diagnostic as a warning with the code that `warnings[]` uses for that kind of diagnostic."""
         return cls(code, message or diagnostic.message, hint=diagnostic.hint, **details)
+
+    @classmethod
+    def because(cls, code: str, what: str, error: KtxError, **details: Any) -> ResultWarning:
+        """Return a warning that `what` is missing or incomplete because of an error."""
+        return cls(code, f"{what}: {error.message}", hint=error.hint, cause=error, **details)
 
     def suggest(self, hint: str | None) -> None:
         """Replace the hint, on behalf of the command that prints the warning."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 _PLAIN_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
 _DEVICE_NAME = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
@@ -27,6 +29,58 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     begun = [candidate for candidate in by_folded if candidate in alike and candidate.startswith(f"{folded}-")]
     near = begun[0] if begun else min(alike, key=lambda candidate: count_edits(folded, candidate), default=None)
     return None if near is None else by_folded[near]
+
+
+def similar_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that are similar to a name, closest first.
+
+    Names with few different letters come first, then those that contain the name or share a word with it
+    (`customer_orders` for `orders_by_customer`), with the rarest shared words first. Words of many names do not count.
+    """
+    import difflib
+
+    folded, own = name.casefold(), _name_words(name)
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    near = did_you_mean(name, by_folded.values())
+    alike = difflib.get_close_matches(folded, by_folded, n=max(len(by_folded), 1), cutoff=0.6)
+    spelled = sorted(alike, key=lambda each: (by_folded[each] != near, count_edits(folded, each), each))
+    shared = {each: own & _name_words(candidate) for each, candidate in by_folded.items()}
+    counts = Counter(word for words in shared.values() for word in words)
+    common = {word for word, count in counts.items() if count > max(_FEW_SHARE, len(by_folded) // 10)}
+    scores = {each: sum(1 / counts[word] for word in words - common) for each, words in shared.items()}
+    scores |= {each: 1 + scores[each] for each in by_folded if len(folded) > 2 and folded in each}
+    others = sorted((each for each in by_folded if scores[each]), key=lambda each: (-scores[each], len(each), each))
+    return [by_folded[each] for each in dict.fromkeys((*spelled, *others))]
+
+
+_FEW_SHARE: Final = 3
+"""A word of no more names than this always tells names apart."""
+
+
+def _name_words(name: str) -> set[str]:
+    """Return the words of a name, without the ending of a plural."""
+    words = re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).casefold())
+    return {word.removesuffix("s") for word in words if len(word) > 3}
+
+
+FEW_NAMES: Final = 12
+"""Unknown names are answered with all known names if there are no more than these."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return the hint for an unknown name: the name that was probably meant, similar ones, or all if there are few."""
+    names = sorted(set(known))
+    near = did_you_mean(name, names)
+    if near:
+        return f"did you mean `{near}`?"
+    if not names:
+        return "none are defined"
+    similar = similar_names(name, names)
+    if similar:
+        return f"similar names: {listing(similar, FEW_NAMES)}"
+    if len(names) <= FEW_NAMES:
+        return f"available: {listing(names, FEW_NAMES)}"
+    return f"none of the {len(names):,} available names is similar"
 
 
 def nearest_values(text: str, known: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import monotonic
+from ktx_cli.core import Argument, Command, Hint, monotonic
 from ktx_cli.semantic.calendar import UTC_NAME
 from ktx_cli.semantic.caller import NOBODY, Caller
 from ktx_cli.semantic.compile.build import Build, FactUse
@@ -27,9 +27,11 @@ from ktx_cli.warehouses import Connector, SemanticType, dialect_named
 if TYPE_CHECKING:
     from ktx_cli.semantic.probes import ConversionProbe, Probe, ProbePlan
 
-_NO_ZONE: Final = (
-    f"periods are in {UTC_NAME}, because ktx.yaml does not set `semantic.timezone`; set it, for example with "
-    "`ktx config set semantic.timezone Europe/Berlin`, or pass a `timezone` in the query"
+_NO_ZONE: Final = Hint(
+    "periods are in {}, because neither the query nor ktx.yaml sets a time zone; pass `timezone` in the query; or set "
+    "one for all queries, for example with `{}`",
+    UTC_NAME,
+    Command("config", "set", "semantic.timezone", "Europe/Berlin"),
 )
 
 
@@ -127,7 +129,9 @@ def _longest(paths: Mapping[str, Path]) -> list[Path]:
 
 def _why(build: Build, path: Path) -> str:
     others = build.names.graph.longer(path, (path.edges[-1].name,))
-    asked = [via for dimension in build.plan.dimensions for via in dimension.expression.via]
+    plan = build.plan
+    expressions = [*(each.expression for each in plan.dimensions), *(each.expression for each in plan.filters)]
+    asked = [via for expression in expressions for name in expression.names for via in expression.via_to(name)]
     if any(label in asked for edge in path.edges for label in edge.labels):
         return f"via {'.'.join(dict.fromkeys(asked))}"
     return "the only path" if not others else f"the shortest path; also {', '.join(map(str, others[:3]))}"
@@ -223,10 +227,20 @@ def compile_query(
         raise SemanticError("the query is nested too deeply", hint="split it into several queries") from None
     except OverflowError as error:
         raise SemanticError(str(error), hint="use times in the years 1 to 9999") from None
+    except SemanticError as error:
+        error.hint = error.hint and error.hint.rewrite(functools.partial(_with_given_joins, parsed))
+        raise
     totals = None
     if parsed.totals and plan.outputs:
         totals = _totals(parsed, lambda bare: compile_query(model, bare, caller=caller, now=now, graph=graph))
     return CompiledQuery(plan, compiled, model.dialect, totals)
+
+
+def _with_given_joins(query: Query, part: str) -> str:
+    """Return a value of `via` in a hint with what the query gives for other sources, so that it can replace that."""
+    if not isinstance(part, Argument) or part.name != "via":
+        return part
+    return Argument("via", {target: ".".join(path) for target, path in query.via.items()} | part.value)
 
 
 def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> CompiledQuery | None:

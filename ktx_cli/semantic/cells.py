@@ -716,14 +716,16 @@ class TimeAxis:
 
     def _edge(self, name: Name, expression: Expression) -> Edge | None:
         """Return the join to a calendar that a name uses, or None for a column of the fact."""
-        path = None if expression.home else self._rows.names.graph.path(self._source.name, name.hops, expression.via)
+        if expression.home:
+            return None
+        path = self._rows.names.graph.path(self._source.name, name.hops, expression.via_to(name))
         return path.edges[0] if path is not None and path.edges else None
 
     def _is_of(self, name: Name, expression: Expression) -> bool:
         own = self._own_time(name)
         if own is None:
             return False
-        path = self._rows.names.graph.path(self._source.name, own.hops, expression.via)
+        path = self._rows.names.graph.path(self._source.name, own.hops, expression.via_to(own))
         if path is None or len(path.edges) > 1:
             return False
         if not path.edges:

@@ -138,9 +138,10 @@ def periods(asked: CompiledQuery) -> list[Recency]:
     result = []
     for leaf in {leaf.fact: leaf for leaf in reversed(plan.leaves)}.values():
         source = build.names.model.sources[leaf.fact]
-        name = plan.time_range.expression.names[0]
+        expression = plan.time_range.expression
+        name = expression.names[0]
         time = build.time_of(source, leaf.treatment.time) if name.is_metric_time else name
-        path = None if time is None else build.names.graph.path(leaf.fact, time.hops, plan.time_range.expression.via)
+        path = None if time is None else build.names.graph.path(leaf.fact, time.hops, expression.via_to(time))
         if time is None or path is None or not path.to_one:
             continue
         source = build.names.model.sources[path.end]

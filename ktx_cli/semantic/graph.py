@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ktx_cli.core import listing
+from ktx_cli.core import Argument, Hint, listing
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Join, Model, Relationship, SemanticError
 
@@ -363,12 +363,18 @@ def _met(edge: Edge, wanted: tuple[str, ...], met: int, border: int, *, exact: b
 
 def _ambiguous_path(start: str, hops: Sequence[str], paths: Sequence[Path]) -> SemanticError:
     choices = [{"via": _via(path, paths), "path": _path_text(path)} for path in paths]
-    shown = listing(f"`{choice['via']}`" for choice in choices)
     message = (
         f"there are {len(paths)} join paths from `{start}` to `{'.'.join(hops)}`: {listing(map(_path_text, paths))}"
     )
-    details = {"fact": start, "target": ".".join(hops), "choices": choices}
-    return SemanticError(message, hint=f"choose one with `via`: {shown}", code="ambiguous_path", details=details)
+    target = ".".join(hops)
+    details = {"fact": start, "target": target, "choices": choices}
+    hint = Hint("choose a path: ") + via_hint(target, [choice["via"] for choice in choices])
+    return SemanticError(message, hint=hint, code="ambiguous_path", details=details)
+
+
+def via_hint(target: str, ways: Sequence[str]) -> Hint:
+    """Return the values of `via` that select each of the ways to a target, as part of a hint."""
+    return Hint.steps(*(Hint("`{}`", Argument("via", {target: via})) for via in ways), between=" or ")
 
 
 def _path_text(path: Path) -> str:

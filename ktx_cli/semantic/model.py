@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, did_you_mean, listing
+from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, listing, similar_names, suggestion
 from ktx_cli.warehouses import SemanticType, StoredAs, TableRef
 
 _Named = TypeVar("_Named")
@@ -437,8 +437,8 @@ class SemanticError(KtxError):
     """A query or a definition that has no correct answer.
 
     Codes: `unknown_name`, `ambiguous_name`, `ambiguous_path`, `unreachable`, `unreachable_filter`, `hidden`, `grain`,
-    `query`, `definition`, `policy`, `parameter`, `fan_out`, `cardinality`, `conversion`. `details.candidates` are
-    names, `details.choices` are values for `via`.
+    `query`, `time_range`, `definition`, `policy`, `parameter`, `fan_out`, `cardinality`, `conversion`.
+    `details.candidates` are names, `details.choices` are values for `via`.
     """
 
     code = "query"
@@ -450,20 +450,20 @@ class SemanticError(KtxError):
 
 
 def unknown(what: str, name: str, known: Iterable[str], where: str = "", **details: Any) -> SemanticError:
-    """Return the error for an unknown name. The hint is the nearest known name, or some of the known names."""
+    """Return the error for an unknown name. The hint is the nearest known name, or similar ones.
+
+    `details.candidates` are all known names, or only the similar ones if there are many; the closest comes first.
+    """
     names = sorted(set(known))
-    near = did_you_mean(name, names)
-    hint = f"did you mean `{near}`?" if near else _others(name, names)
+    similar = similar_names(name, names)
+    candidates = similar if len(names) > _MOST_CANDIDATES else [*dict.fromkeys((*similar, *names))]
+    facts = {"kind": what, "candidates": candidates[:_MOST_CANDIDATES], "known": len(names), **details}
     message = f"there is no {what} `{name}`{where}"
-    return SemanticError(message, hint=hint, code="unknown_name", details={"candidates": names[:50], **details})
+    return SemanticError(message, hint=suggestion(name, names), code="unknown_name", details=facts)
 
 
-def _others(name: str, names: list[str]) -> str:
-    """Return a hint with some of the known names: those that contain the name, or else the first ones."""
-    having = [each for each in names if name.casefold() in each.casefold()]
-    if having:
-        return f"similar names: {listing(having, 12)}"
-    return f"available: {listing(names, 12)}" if names else "none are defined"
+_MOST_CANDIDATES: Final = 50
+"""Maximum number of names in the details of an error."""
 
 
 def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:

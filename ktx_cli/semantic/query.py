@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import did_you_mean, listing
+from ktx_cli.core import Argument, Hint, did_you_mean, listing
 from ktx_cli.semantic.model import GRAINS, SemanticError
 
 DEFAULT_LIMIT: Final = 1000
@@ -21,6 +21,9 @@ LONGEST: Final = 10_000
 
 MOST_ITEMS: Final = 200
 """Maximum number of measures, dimensions or conditions in a query."""
+
+TIME_RANGE: Final = "time_range"
+"""The key of a query's time range, and the code of errors about one."""
 
 _DIRECTION: Final = re.compile(r"(.*\S)(?:\s+|\s*:\s*)(asc|desc)", re.IGNORECASE | re.DOTALL)
 """A name to sort by and a direction: `revenue desc`, or `revenue:desc` as on the command line."""
@@ -87,7 +90,7 @@ class Query:
     """A query with validated fields, but unresolved names.
 
     If `include_empty` is None, dimension values without rows are included if all dimensions are from one source.
-    `comparison` is an offset or `previous_period`.
+    `comparison` is an offset or `previous_period`. `via` maps sources to the joins on the paths to their columns.
     """
 
     measures: tuple[QueryMeasure, ...] = ()
@@ -105,6 +108,12 @@ class Query:
     fill: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timezone: str | None = None
+    via: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def time_range_with(self, **changes: str) -> Argument:
+        """Return the time range of the query with some of its keys changed, as part of a hint."""
+        given = {} if self.time_range is None else asdict(self.time_range)
+        return Argument(TIME_RANGE, {key: value for key, value in (given | changes).items() if value is not None})
 
 
 def parse_query(asked: Any) -> Query:
@@ -112,26 +121,11 @@ def parse_query(asked: Any) -> Query:
     if not isinstance(asked, Mapping):
         raise _wrong("the query", "must be a JSON object", '{"measures": ["orders.revenue"]}')
     _known_keys(asked, _READERS, "the query")
-    via = _via_map(asked.get("via"))
     values = {key: read(asked[key], key) for key, read in _READERS.items() if key in asked and asked[key] is not None}
-    values.pop("via", None)
     query = Query(**values)
     if not query.measures and not query.dimensions:
         raise _wrong("the query", "has no measures or dimensions", "add at least one measure or dimension")
-    return _with_via(query, via) if via else query
-
-
-def _with_via(query: Query, via: Mapping[str, tuple[str, ...]]) -> Query:
-    """Apply a map of paths to the dimensions of its target sources."""
-    from dataclasses import replace
-
-    def path_of(field: str) -> tuple[str, ...]:
-        return next((path for target, path in via.items() if field == target or field.startswith(f"{target}.")), ())
-
-    dimensions = tuple(
-        replace(dimension, via=dimension.via or path_of(dimension.field)) for dimension in query.dimensions
-    )
-    return replace(query, dimensions=dimensions)
+    return query
 
 
 def _measures(value: Any, key: str) -> tuple[QueryMeasure, ...]:
@@ -223,9 +217,13 @@ def _order(value: Any, key: str) -> tuple[QueryOrder, ...]:
 def _range(value: Any, key: str) -> QueryRange:
     found = QueryRange(**_texts(value, key, ("field", "start", "end", "last"), None))
     if found.last is not None and (found.start is not None or found.end is not None):
-        raise _wrong(f"`{key}`", "combines `last` with `start` or `end`", "use either `last` or `start` and `end`")
+        message = f"`{key}` combines `last` with `start` or `end`"
+        either = Argument(key, {"last": found.last}), Argument(key, {"start": "2024-01-01", "end": "2025-01-01"})
+        raise SemanticError(message, hint=Hint("use either `{}` or a start and an end: `{}`", *either), code=TIME_RANGE)
     if found.last is None and found.start is None and found.end is None:
-        raise _wrong(f"`{key}`", "needs `start`, `end` or `last`", '{"start": "2024-01-01", "end": "2025-01-01"}')
+        year = Argument(key, {"start": "2024-01-01", "end": "2025-01-01"})
+        message = f"`{key}` needs `start`, `end` or `last`"
+        raise SemanticError(message, hint=Hint("for example: `{}`", year), code=TIME_RANGE)
     return found
 
 

@@ -10,7 +10,7 @@ from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Hint, KtxError, Record, yaml
+from ktx_cli.core import Argument, Command, Hint, KtxError, Record, SettingPath, yaml
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import SemanticError, Status
 
@@ -372,7 +372,7 @@ def _computed(build: Build, expression: Expression, start: str, seen: frozenset[
     sources = build.names.model.sources
     for name in expression.names:
         try:
-            path = build.names.graph.path(expression.home or start, name.hops, expression.via)
+            path = build.names.graph.path(expression.home or start, name.hops, expression.via_to(name))
         except SemanticError:  # a name of another fact; in a compiled query, one of the facts has a path
             continue
         source = None if path is None else sources.get(path.end)
@@ -420,8 +420,11 @@ def is_weaker(status: Status, least: Status) -> bool:
     return _ORDER.index(status) < _ORDER.index(least)
 
 
-def require_status(status: Mapping[str, Any], least: Status) -> None:
-    """Raise `SemanticError` (`status`) if an answer's status is below the required one."""
+def require_status(status: Mapping[str, Any], least: Status, *, is_asked: bool = False) -> None:
+    """Raise `SemanticError` (`status`) if an answer's status is below the required one.
+
+    `is_asked`: the question requires it, not `semantic.min_status`.
+    """
     weakest = Status(status["weakest"])
     if not is_weaker(weakest, least):
         return
@@ -431,5 +434,6 @@ def require_status(status: Mapping[str, Any], least: Status) -> None:
     message = (
         f"the answer would be `{weakest.value}`, not `{least.value}`: {first['definition']} ({first['why']}){others}"
     )
-    hint = Hint("list the definitions to accept with {}, or lower --min-status", Command("sl", "accept"))
+    lower = Argument("min_status", weakest.value) if is_asked else SettingPath("semantic.min_status")
+    hint = Hint("list the definitions to accept with `{}`; or require less: `{}`", Command("sl", "accept"), lower)
     raise SemanticError(message, hint=hint, code="status", details={"status": dict(status)})

@@ -21,6 +21,7 @@ from ktx_cli.core import (
     listing,
     one_line,
     plural,
+    similar_names,
 )
 from ktx_cli.project import Tree
 from ktx_cli.wiki.page import (
@@ -107,8 +108,14 @@ def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
     meant = suggested_key(key)
     near = meant if meant in keys else did_you_mean(meant, keys)
     hint = Command("wiki", "read", near) if near else _others(keys)
-    first = sorted(keys, key=lambda each: each != near)
-    return UsageError(f"there is no wiki page `{one_line(key, 60)}`", hint=hint, details={"candidates": first[:50]})
+    similar = similar_names(meant, keys)
+    first = similar if len(keys) > _MOST_CANDIDATES else dict.fromkeys((*similar, *keys))
+    first = [*([near] if near else []), *(each for each in first if each != near)][:_MOST_CANDIDATES]
+    return UsageError(f"there is no wiki page `{one_line(key, 60)}`", hint=hint, details={"candidates": first})
+
+
+_MOST_CANDIDATES: Final = 50
+"""Maximum number of keys in the details of an error."""
 
 
 def _others(keys: list[str]) -> str:

@@ -12,6 +12,8 @@ from ktx_cli.core.text import (
     nearest_values,
     one_line,
     plural,
+    similar_names,
+    suggestion,
     without_tables,
 )
 
@@ -33,6 +35,37 @@ from ktx_cli.core.text import (
 )
 def test_did_you_mean(word: str, known: list[str], near: str | None) -> None:
     assert did_you_mean(word, known) == near
+
+
+TABLES = [
+    *(f"stg_{place}_{what}" for place in ("erp", "crm", "web", "app", "pos") for what in range(60)),
+    *("customers", "orders_by_customer", "fct_orders", "dim_warehouse", "zz_refunds", "zz_returns"),
+]
+"""Several hundred names, with those that are meant at the end."""
+
+
+@pytest.mark.table(
+    ("name", "hint"),
+    [
+        ("zz_refund", "did you mean `zz_refunds`?"),
+        ("custmers", "did you mean `customers`?"),
+        ("a_day_of_customers_and_orders", "similar names: customers, fct_orders, orders_by_customer"),
+        ("ADayOfCustomersAndOrders", "similar names: customers, fct_orders, orders_by_customer"),
+        ("refunds", "did you mean `zz_refunds`?"),
+        ("warehouses_of_suppliers", "similar names: dim_warehouse"),
+        ("payroll", "none of the 306 available names is similar"),
+    ],
+)
+def test_the_closest_of_several_hundred_names_is_suggested_wherever_it_is(name: str, hint: str) -> None:
+    found = suggestion(name, TABLES)
+    head, _, names = found.partition(": ")
+    assert f"{head}: {', '.join(sorted(names.split(', ')))}" == hint if names else found == hint
+
+
+def test_few_names_are_all_listed() -> None:
+    assert suggestion("x", ["b", "a"]) == "available: a, b"
+    assert suggestion("x", []) == "none are defined"
+    assert similar_names("orders", ["order", "fct_orders", "customers"]) == ["order", "fct_orders"]
 
 
 def test_plural() -> None:

@@ -54,7 +54,7 @@ M = {"measures": ["m"]}
             (QueryDimension("d", "week", "n", ("a", "b")),),
         ),
         ({"dimensions": [{"field": "d", "via": ["a.b", "c"]}]}, "dimensions", (QueryDimension("d", via=("a.b", "c")),)),
-        ({"dimensions": ["r.d"], "via": {"r": "a"}}, "dimensions", (QueryDimension("r.d", via=("a",)),)),
+        ({"dimensions": ["r.d"], "via": {"r": "a"}}, "via", {"r": ("a",)}),
         ({"dimensions": ["rr.d"], "via": {"r": "a"}}, "dimensions", (QueryDimension("rr.d"),)),
         (
             {"dimensions": [{"field": "r.d", "via": "b"}], "via": {"r": "a"}},
@@ -129,8 +129,6 @@ def test_what_is_read(asked: dict[str, Any], field: str, wanted: Any) -> None:
         (M | {"limit": MOST_ROWS + 1}, "`limit` must be a whole number", '"limit": 100'),
         (M | {"offset": "1"}, "`offset` must be a whole number", '"offset": 100'),
         (M | {"fill": 1}, "`fill` must be true or false", '"fill": true'),
-        (M | {"time_range": {}}, "needs `start`, `end` or `last`", "start"),
-        (M | {"time_range": {"last": "1 day", "end": "2024-01-01"}}, "combines `last` with", "use either `last`"),
         (M | {"time_range": "last week"}, "`time_range` must be an object", "field, start, end, last"),
         (M | {"comparison": {}}, "`comparison` has no `offset`", "offset"),
         (M | {"parameters": {"a": [1]}}, "`parameters.a` must be a string, a number or a boolean", '"a": "value"'),
@@ -144,6 +142,21 @@ def test_what_is_refused(asked: Any, message: str, hint: str) -> None:
     assert message in caught.value.message
     assert hint in (caught.value.hint or "")
     assert caught.value.code == "query"
+
+
+@pytest.mark.table(
+    ("time_range", "message", "hint"),
+    [
+        ({}, "needs `start`, `end` or `last`", '`"time_range": {"start": "2024-01-01", "end": "2025-01-01"}`'),
+        ({"last": "1 day", "end": "2024-01-01"}, "combines `last` with", '`"time_range": {"last": "1 day"}` or'),
+    ],
+)
+def test_time_ranges_that_are_refused(time_range: Any, message: str, hint: str) -> None:
+    with pytest.raises(SemanticError) as caught:
+        parse_query(M | {"time_range": time_range})
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert (caught.value.code, caught.value.exit_code) == ("time_range", 2)
 
 
 def test_a_question_is_a_value() -> None:

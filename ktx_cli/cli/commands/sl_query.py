@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import os
@@ -19,7 +18,7 @@ from ktx_cli.cli.commands.completion import connection_option, dimension_names, 
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import EXPANDED
 from ktx_cli.cli.streams import STDIN, text_of
-from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, plural, shell_words
+from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.explain import Explained
@@ -406,9 +405,8 @@ def _answered(
     layout, config = session.load_project(with_mounts=True)
     printed = not session.settings.json and form is not AnswerFormat.JSON
     asked = replace(question, verified=verify)
-    with _paths_as_flags():
-        plan = None if keep is None else _plan_of(session, layout, config, asked, keep)
-        reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
+    plan = None if keep is None else _plan_of(session, layout, config, asked, keep)
+    reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
     saved = None
     if plan is not None and reply.error() is None:
         from ktx_cli.jobs.semantic.save import save
@@ -463,8 +461,7 @@ def _explained(session: Session, question: Question) -> Result:
 
     layout, config = session.load_project(with_mounts=True)
     try:
-        with _paths_as_flags():
-            explained = explain_question(layout, config, question)
+        explained = explain_question(layout, config, question)
     except KtxError as error:
         choices = tuple(choices_of(error.details))
         return Result(blocks=[Table(("choice", "means"), choices)] if choices else (), error=error)
@@ -472,26 +469,12 @@ def _explained(session: Session, question: Question) -> Result:
     return Result(explained.to_json(), _explained_blocks(explained))
 
 
-@contextlib.contextmanager
-def _paths_as_flags() -> Iterator[None]:
-    """Add the flags that choose a join path to the hint for a question with several paths."""
-    try:
-        yield
-    except KtxError as error:
-        target, choices = error.details.get("target"), error.details.get("choices")
-        if error.code == "ambiguous_path" and target and choices:
-            flags = (shell_words("--via", f"{target}={choice['via']}") for choice in choices)
-            error.hint = f"choose a path: {' or '.join(f'`{flag}`' for flag in flags)}"
-        raise
-
-
 def _compiled(session: Session, question: Question, form: AnswerFormat) -> Result:
     """Return only the statement, as the JSON output for an answer without rows."""
     from ktx_cli.jobs.semantic.explain import explain_question
 
     layout, config = session.load_project(with_mounts=True)
-    with _paths_as_flags():
-        explained = explain_question(layout, config, question)
+    explained = explain_question(layout, config, question)
     data = {
         "connection": session.qualified(explained.connection),
         "columns": [each["name"] for each in explained.columns],

@@ -18,6 +18,7 @@ from ktx_cli.core import (
     PartialError,
     ResultWarning,
     UsageError,
+    choose_one,
     listing,
     picked,
     plural,
@@ -77,9 +78,8 @@ def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> s
 
         hint = Command("ingest") if config.databases() else how_to_connect(layout.root)
         raise UsageError("there is no semantic layer yet", hint=hint)
-    choose = f"choose one: {listing(f'-c {each}' for each in found)}"
     message = f"there are {len(found)} semantic layers: {listing(found)}"
-    raise UsageError(message, hint=choose, details={"candidates": found})
+    raise UsageError(message, hint=choose_one("connection", found), details={"candidates": found})
 
 
 def choose_mounted(
@@ -104,8 +104,8 @@ def choose_mounted(
 
     names = [qualified(each, one) for each, one in found]
     what = "databases" if databases else "semantic layers"
-    hint = f"choose one: {listing(f'-c {each}' for each in names)}"
-    raise UsageError(f"there are {len(names)} {what}: {listing(names)}", hint=hint, details={"candidates": names})
+    message = f"there are {len(names)} {what}: {listing(names)}"
+    raise UsageError(message, hint=choose_one("connection", names), details={"candidates": names})
 
 
 def connection_of_source(

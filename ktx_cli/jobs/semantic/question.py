@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
+    Argument,
     Command,
     Hint,
     KtxError,
@@ -230,7 +231,7 @@ def _rejection_explained(connection: str, asked: CompiledQuery) -> Iterator[None
             diff = Command("diff", connection)
             error.hint = Hint("run `{}` to see what changed in the database since the last scan", diff)
         elif error.code == "query" and "limit" not in error.details:
-            error.hint = Hint("run `{}` to see the generated SQL", Command("sl", "explain"))
+            error.hint = Hint("add `{}` to the query to see the generated SQL", Argument("explain", True))
         raise
 
 

@@ -201,7 +201,7 @@ _WORD: Final = re.compile(r"[^\W\d]\w{0,99}")
 _NOT_IN_MEASURES: Final = {
     "dimensions": "dimensions", "having": "a filter on aggregated results", "time_range": "a period",
     "comparison": "a comparison", "totals": "totals", "fill": "`fill`", "offset": "an offset",
-    "parameters": "parameters", "timezone": "a time zone",
+    "parameters": "parameters", "timezone": "a time zone", "via": "`via`",
 }  # fmt: skip
 """Question key -> its meaning, for keys that a measure does not support."""
 

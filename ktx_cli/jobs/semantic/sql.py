@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import (
+    Argument,
     Command,
     ConfigError,
+    Hint,
     NumberFormat,
     Placeholder,
     SourceError,
     UsageError,
+    choose_one,
     json_value,
     listing,
     row_formats,
@@ -239,8 +242,8 @@ def _only_with_pipelines(layout: Layout, config: KtxConfig) -> str:
     if not known:
         message = "ktx.yaml has no connection with aggregation pipelines"
         raise UsageError(message, hint="use SQL, or add a connection to a document database")
-    hint = f"choose one: {listing(f'-c {each}' for each in known)}"
-    raise UsageError(f"{len(known)} connections have aggregation pipelines: {listing(known)}", hint=hint)
+    message = f"{len(known)} connections have aggregation pipelines: {listing(known)}"
+    raise UsageError(message, hint=choose_one("connection", known))
 
 
 def _decisions_of(
@@ -283,5 +286,6 @@ def only_database(layout: Layout, config: KtxConfig) -> str:
         from ktx_cli.jobs.setup.request import how_to_connect
 
         raise UsageError("ktx.yaml has no database connection", hint=how_to_connect(layout.root))
-    hint = f"choose one: {listing(f'-c {each}' for each in known)}; or join their tables with -c {FEDERATED}"
+    federated = Argument("connection", FEDERATED)
+    hint = Hint("{}; or join their tables with {}", choose_one("connection", known), federated)
     raise UsageError(f"there are {len(known)} databases: {listing(known)}", hint=hint)

@@ -48,7 +48,7 @@ def answer_status(
     """
     statuses = Statuses(layout, model.connection, model.dialect)
     found = status_of(used_definitions(asked), statuses.of)
-    require_status(found, Status(least or config.semantic.min_status))
+    require_status(found, Status(least or config.semantic.min_status), is_asked=least is not None)
     return found
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
+    Argument,
     CancelledError,
     Diagnostic,
+    Hint,
     KtxError,
     Location,
     ResultWarning,
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS: Final = 60.0
 """The default time budget for data checks."""
 
-USED_UP: Final = "the --budget is used up"
+USED_UP: Final = "the time for data checks is used up"
+
+_MORE_SECONDS: Final = Argument("seconds", 600)
 
 
 @dataclass(slots=True)
@@ -85,8 +89,8 @@ class Validation:
         from ktx_cli.semantic import PROTECTED
 
         hints = {
-            USED_UP: ("budget", "allow more seconds with --budget 600, or pass the sources to check"),
-            PROTECTED: ("hidden", "ask a person who may see all rows to validate the semantic layer"),
+            USED_UP: ("budget", Hint("allow more seconds with `{}`, or pass the sources to check", _MORE_SECONDS)),
+            PROTECTED: ("hidden", Hint("ask a person who may see all rows to validate the semantic layer")),
         }
         found = []
         for reason, (code, hint) in hints.items():

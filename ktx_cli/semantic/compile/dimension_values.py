@@ -185,7 +185,7 @@ def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Express
     """Return the path from each fact to the source of a name. Raises `SemanticError` if there is none."""
     result = {}
     for fact in facts:
-        path = build.names.graph.path(fact, name.hops, expression.via)
+        path = build.names.graph.path(fact, name.hops, expression.via_to(name))
         if path is None:
             raise unreachable(fact, name, expression)
         result[fact] = path
@@ -213,7 +213,7 @@ def _values(build: Build, group: Group) -> exp.Select:
 
     def bound(expression: Expression) -> exp.Expr:
         def path(name: Name) -> Path:
-            return build.names.graph.path(fact, name.hops, expression.via) or root
+            return build.names.graph.path(fact, name.hops, expression.via_to(name)) or root
 
         def value(name: Name) -> exp.Expr:
             return rows.at(Path(root.end, path(name).edges[len(root.edges) :]), name.column)
@@ -258,7 +258,7 @@ def _on_values(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[t
     """Return the joins from values to the column of a time range, and the column's name."""
     name = asked.expression.names[0]
     own = build.time_of(build.names.model.sources[fact], None) if name.is_metric_time else name
-    path = None if own is None else build.names.graph.path(fact, own.hops, asked.expression.via)
+    path = None if own is None else build.names.graph.path(fact, own.hops, asked.expression.via_to(own))
     if own is None or path is None or not root.edges:
         return None
     if path.edges[: len(root.edges)] == root.edges:

@@ -11,11 +11,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from ktx_cli.core import listing
+from ktx_cli.core import Hint, listing
 from ktx_cli.semantic.calendar import UTC_NAME, truncate, within
 from ktx_cli.semantic.compile.build import Build, column, cte, identifier, join
 from ktx_cli.semantic.expressions.fragments import percentile_of
-from ktx_cli.semantic.expressions.names import Expression, Name, placeholder
+from ktx_cli.semantic.expressions.names import METRIC_TIME, Expression, Name, placeholder
 from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.masks import mask_value
 from ktx_cli.semantic.model import DAY, HOUR, MINUTE, SECOND, Column, SemanticError, SemiAdditive, Source, Visibility
@@ -81,7 +81,7 @@ class Rows:
         name = self._own_time(name)
         if expression.home not in (None, self.fact.name):
             raise AssertionError(f"{expression.text} belongs to {expression.home}, not to {self.fact.name}")
-        path = self.names.graph.path(self.fact.name, name.hops, expression.via)
+        path = self.names.graph.path(self.fact.name, name.hops, expression.via_to(name))
         if path is None or self.names.model.sources[path.end].column(name.column) is None:
             raise unreachable(self.fact.name, name, expression)  # a role led back to the source that declares it
         return path
@@ -159,7 +159,7 @@ class Rows:
             raise SemanticError(message, hint=self._other_times(), code="unreachable", details={"fact": self.fact.name})
         return self.time
 
-    def _other_times(self) -> str:
+    def _other_times(self) -> Hint:
         """Return a hint with alternatives to metric_time: the available times, those of joined sources last."""
         own, plan = self._public_times(self.fact), self.build.plan
         asked = plan.time_range is not None and _is_metric_time(plan.time_range.expression)
@@ -169,7 +169,9 @@ class Rows:
         place += "as a dimension, instead of metric_time" if grouped else "" if asked else "instead of metric_time"
         default = f"; or set `default_time_dimension: COLUMN` in the file of {self.fact.name}" if own else ""
         times = own or self._joined_times()
-        return f"use a time column{f' ({listing(times)})' if times else ''} {place}{default}"
+        hint = Hint(f"use a time column{f' ({listing(times)})' if times else ''} {place}")
+        example = Hint(", for example `{}`", plan.query.time_range_with(field=times[0])) if asked and times else ""
+        return hint + example + default
 
     def _joined_times(self) -> list[str]:
         """Return the times of the nearest sources over to-one joins."""
@@ -442,7 +444,7 @@ def _note_fan_out(rows: Rows, condition: Expression) -> None:
     for name in condition.names:
         path = rows.path(name, condition)
         edge = rows.names.graph.fan_out(path)
-        if edge is not None and not condition.via and len(name.hops) == 1:
+        if edge is not None and not condition.via_to(name) and len(name.hops) == 1:
             rows.build.note(
                 f"`{condition.text}` filters related rows that share a row of {edge.source}: it keeps each row of "
                 f"{rows.fact.name} for which at least one of them matches ({path})"
@@ -523,10 +525,11 @@ def cut(rows: Rows, time: Name | Expression, grain: str) -> exp.Expr:
 def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
     """Return the condition that a row is in a time range."""
     if rows.many_prefixes(asked.expression):
+        own = rows.build.plan.query.time_range_with(field=METRIC_TIME)
         raise SemanticError(
             f"the `time_range` on `{asked.expression.text}` cannot be applied to `{rows.fact.name}`, "
             "whose rows have several of these times",
-            hint='use "time_range": {"field": "metric_time", ...} to filter each fact by its own time',
+            hint=Hint("to filter each fact by its own time, use `{}`", own),
             code="unreachable_filter",
             details={"fact": rows.fact.name},
         )

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ktx_cli.core import Command, did_you_mean, listing, one_line, plural
+from ktx_cli.core import Argument, Command, Hint, did_you_mean, listing, one_line, plural
 from ktx_cli.semantic.expressions.dates import with_own_dates
 from ktx_cli.semantic.model import GRAINS, SEVERAL, SemanticError
 from ktx_cli.warehouses import Dialect, dialect_named
@@ -156,8 +156,8 @@ def _no_value(kind: str, name: str, what: str) -> SemanticError:
         )
     if kind == "param":
         message = f"{what} needs the parameter `{name}`, which has no value"
-        hint = f'"parameters": {{"{name}": ...}}'
-        return SemanticError(message, hint=hint, code="parameter", details={"parameter": name})
+        value = Hint("add `{}` to the query", Argument("parameters", {name: "VALUE"}))
+        return SemanticError(message, hint=value, code="parameter", details={"parameter": name})
     hint = "use param.NAME or user.NAME"
     return SemanticError(f"{what} has an unknown template `{kind}.{name}`", hint=hint, code="definition")
 

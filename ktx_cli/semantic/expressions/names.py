@@ -36,10 +36,14 @@ METRIC_TIME: Final = "metric_time"
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column: the joins that lead to it, and its verbatim name. Without hops, it belongs to the starting source."""
+    """A column: the joins that lead to it, and its verbatim name. Without hops, it belongs to the starting source.
+
+    `via`: the joins that the query requires on the path to it.
+    """
 
     hops: tuple[str, ...]
     column: str
+    via: tuple[str, ...] = ()
 
     @property
     def is_metric_time(self) -> bool:
@@ -55,7 +59,7 @@ class Expression:
     """A tree whose placeholders `0`, `1`, ... refer to `names`, which are resolved from `home`.
 
     `home` is None for names in a query, which are resolved from each fact. `text`: the expression as written. `via`:
-    the joins that the paths of a query's names must use.
+    the joins that the paths of all names must use, instead of the `via` of each name.
     """
 
     tree: exp.Expr
@@ -67,6 +71,10 @@ class Expression:
     def bound(self, column: Callable[[Name], exp.Expr]) -> exp.Expr:
         """Return a copy of the tree with each name replaced by the result of `column`."""
         return filled(self.tree, lambda number: column(self.names[number]))
+
+    def via_to(self, name: Name) -> tuple[str, ...]:
+        """Return the joins that the path to a name must use."""
+        return self.via or name.via
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -136,7 +144,7 @@ class Names:
     """Resolves columns: those in definitions from their source, those in a query from anywhere.
 
     `parameters`: the template values, besides those of the caller. `facts`: the sources whose measures are queried,
-    where bare columns are looked up first.
+    where bare columns are looked up first. `via`: the joins that a query requires on the paths to its sources.
     """
 
     def __init__(self, model: Model, graph: Graph, parameters: Mapping[str, Any], caller: Caller = NOBODY) -> None:
@@ -147,6 +155,7 @@ class Names:
         self._of_each = [{**self.values, **each} for each in caller.templates_of_each()]
         self._masks: dict[str, Mapping[str, Mask]] = {}
         self.facts: tuple[str, ...] = ()
+        self.via: Mapping[str, tuple[str, ...]] = {}
         self._defined: dict[tuple[str, str], Expression] = {}
 
     def source(self, name: str) -> Source:
@@ -270,7 +279,14 @@ class Names:
         source = self.model.sources[self.target_of(hops)]
         column = self._column(source, parts[-1])
         self._require_visible(source, column, grouped=grouped)
-        return Name(hops, column.name)
+        return Name(hops, column.name, self._via_to(parts, hops))
+
+    def _via_to(self, parts: Sequence[str], hops: Sequence[str]) -> tuple[str, ...]:
+        """Return the joins that the query requires for a column, by its name as written or by the source it is in."""
+        written = {".".join(each).casefold() for each in (parts, hops)}
+        targets = ((target.casefold(), path) for target, path in self.via.items())
+        found = (path for target, path in targets if any(f"{name}.".startswith(f"{target}.") for name in written))
+        return next(found, ())
 
     def _hops(self, hops: Sequence[str]) -> tuple[str, ...]:
         """Return the hops with sources spelled as in their files."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, yaml
+from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, suggestion, yaml
 from ktx_cli.semantic.model import Place, Status, layer_diagnostic
 
 
@@ -232,10 +232,8 @@ def _plain(value: Any) -> str:
 
 
 def unknown_name(name: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the nearest known name, or some of the known names."""
-    names = sorted(known)
-    near = did_you_mean(name, names)
-    return f"did you mean `{near}`?" if near else f"available: {listing(names, 12)}" if names else "none are defined"
+    """Return the hint for an unknown name: the nearest known name, or similar ones."""
+    return suggestion(name, known)
 
 
 Step = str | int

@@ -61,7 +61,8 @@ class TimeReader:
                 if self._own_time is None:
                     raise LookupError
                 return self._value(Path(self._fact), self._own_time, reads)
-            path = self._names.graph.path(self._fact, name.hops, expression.via) if name.hops else Path(self._fact)
+            way = name.hops, expression.via_to(name)
+            path = self._names.graph.path(self._fact, *way) if name.hops else Path(self._fact)
             if path is None:
                 raise LookupError
             return self._value(path, name.column, reads)
@@ -368,7 +369,7 @@ class _AxisFinder:
             if name.is_metric_time:
                 result |= {} if own is None else {own: None}
                 continue
-            path = self._names.graph.path(self._leaf.fact, name.hops, expression.via)
+            path = self._names.graph.path(self._leaf.fact, name.hops, expression.via_to(name))
             column = self._source.column(name.column) if path is not None and not path.edges else None
             if column is not None and column.type is SemanticType.TIME:
                 result[Name((), column.name)] = None
@@ -403,7 +404,7 @@ class _AxisFinder:
             name = dimension.column
             if name is None or name.is_metric_time:
                 continue
-            path = self._names.graph.path(self._leaf.fact, name.hops, dimension.expression.via)
+            path = self._names.graph.path(self._leaf.fact, name.hops, dimension.expression.via_to(name))
             column = self._source.column(name.column) if path is not None and not path.edges else None
             if column is not None and column.type is SemanticType.TIME:
                 raise SemanticError(

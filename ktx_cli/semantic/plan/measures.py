@@ -225,6 +225,7 @@ class Measures:
         else:
             expression = self._aggregate_names(aggregate, source, text, what)
             fact, expression = fact_of(self._names, expression, source, what)
+        expression = _without_loops(expression, fact)
         conditions = tuple(from_fact(condition, fact) for condition in context.conditions)
         conditions += self._segments_of(fact, source)
         home = None if source is None else source.name
@@ -458,7 +459,16 @@ def from_anywhere(expression: Expression) -> Expression:
 
 def path_from(names: Names, start: str, name: Name) -> Path | None:
     """Return the path from a source to a column's source, None where there is none."""
-    return names.graph.path(start, name.hops) if name.hops else Path(start)
+    is_own = not name.hops or (name.via and name.hops == (start,))
+    return Path(start) if is_own else names.graph.path(start, name.hops, name.via)
+
+
+def _without_loops(expression: Expression, fact: str) -> Expression:
+    """Return an aggregate whose own columns are those of its rows, whatever joins the query requires to other rows."""
+    if not any(name.via for name in expression.names):
+        return expression
+    own = (replace(name, via=()) if name.hops == (fact,) else name for name in expression.names)
+    return replace(expression, names=tuple(own))
 
 
 def _to_one(names: Names, start: str, name: Name) -> bool:

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
+from ktx_cli.core import Argument, Hint
 from ktx_cli.semantic.calendar import STEPS, later, parse_range_value, parse_span
 from ktx_cli.semantic.expressions.dates import DatePart
 from ktx_cli.semantic.expressions.names import Expression, Name, placeholders
 from ktx_cli.semantic.graph import Edge
 from ktx_cli.semantic.model import DAY, MONTH, SECOND, WEEK, Cumulative, SemanticError, SemiAdditive, Span
-from ktx_cli.semantic.query import Query, QueryRange
+from ktx_cli.semantic.query import TIME_RANGE, Query, QueryRange
 
+Value = TypeVar("Value")
 Bounds = tuple[date | datetime | None, date | datetime | None]
 """The start (included) and the end (excluded), or None where it is open."""
 
 
 def asked_range(asked: QueryRange, now: datetime) -> Bounds:
-    """Return the start and the end (excluded); `last` ends with the day of `now`."""
+    """Return the start and the end (excluded); `last` ends with the day of `now`.
+
+    Raises `SemanticError` (`time_range`) for a time that cannot be parsed, or an end that is not after the start.
+    """
     if asked.last is not None:
-        span = parse_span(asked.last)
+        span = _parsed(parse_span, asked.last, "last")
         end = later(now.date(), 1, "day")
         try:
             return later(end, -span.count, span.unit), end
         except OverflowError as error:
-            raise SemanticError(str(error), hint="use times within the years 1 to 9999") from None
-    start = None if asked.start is None else parse_range_value(asked.start)
-    stop = None if asked.end is None else parse_range_value(asked.end)
+            hint = "use times within the years 1 to 9999"
+            raise SemanticError(str(error), hint=hint, code=TIME_RANGE) from None
+    start = None if asked.start is None else _parsed(parse_range_value, asked.start, "start")
+    stop = None if asked.end is None else _parsed(parse_range_value, asked.end, "end")
     if start is not None and stop is not None and instant(start) >= instant(stop):
         message = f"`time_range` ends at {stop}, which is not after its start {start}"
-        raise SemanticError(message, hint="the end is exclusive; all of 2024 is 2024-01-01 to 2025-01-01")
+        year = Argument("time_range", {"start": "2024-01-01", "end": "2025-01-01"})
+        hint = Hint("the end is exclusive, so all of 2024 is `{}`", year)
+        raise SemanticError(message, hint=hint, code=TIME_RANGE)
     return start, stop
+
+
+def _parsed(parse: Callable[[str], Value], text: str, key: str) -> Value:
+    try:
+        return parse(text)
+    except SemanticError as error:
+        message = f"`time_range.{key}`: {error.message}"
+        raise SemanticError(message, hint=error.hint, code=TIME_RANGE, details=error.details) from None
 
 
 def length(start: date | datetime, end: date | datetime) -> Span:

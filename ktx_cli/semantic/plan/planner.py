@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.core import listing, plural
+from ktx_cli.core import Argument, Hint, listing, plural
 from ktx_cli.semantic.calendar import parse_span
 from ktx_cli.semantic.expressions.fragments import has_aggregate
 from ktx_cli.semantic.expressions.names import (
@@ -25,7 +25,7 @@ from ktx_cli.semantic.expressions.names import (
     conjuncts,
     placeholder,
 )
-from ktx_cli.semantic.graph import Graph, Path
+from ktx_cli.semantic.graph import Graph, Path, via_hint
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import (
     DAY,
@@ -53,7 +53,7 @@ from ktx_cli.semantic.plan.plan import (
     length,
     lines_up,
 )
-from ktx_cli.semantic.query import Query, QueryDimension, QueryFilter, QueryMeasure, QueryOrder, with_grain
+from ktx_cli.semantic.query import TIME_RANGE, Query, QueryDimension, QueryFilter, QueryMeasure, QueryOrder, with_grain
 from ktx_cli.warehouses import SemanticType
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ if TYPE_CHECKING:
 
 _NOT_NAME: Final = re.compile(r"\W+")
 _COMPARED: Final = ("previous", "change", "change_pct")
+_COMPARABLE: Final = (
+    Argument("time_range", {"start": "2025-01-01", "end": "2026-01-01"}),
+    Argument("comparison", "1 year"),
+)
+"""Arguments that a comparison with an earlier period works with."""
 
 
 class Planner:
@@ -74,6 +79,7 @@ class Planner:
         values, self._parameters = parameter_values(model, query.parameters)
         caller.require_plain()
         self.names = Names(model, graph, values, caller)
+        self.names.via = query.via
         self._dimensions: list[Dimension] = []
         self._outputs: list[Output] = []
         self._result_texts: list[str] = []
@@ -82,6 +88,8 @@ class Planner:
     def plan(self) -> Plan:
         """Return the plan. Raises `SemanticError` for unknown, ambiguous or hidden names and ambiguous paths."""
         query = self._query
+        for via in query.via.values():
+            self._require_joins(via)
         self._find_facts()
         self._dimensions = self._named_dimensions()
         measures = Measures(self.names, query.segments, self._kept_names())
@@ -141,7 +149,7 @@ class Planner:
         for fact in dict.fromkeys(leaf.fact for leaf in plan.leaves):
             for dimension in plan.dimensions:
                 for name in dimension.expression.names:
-                    if len(name.hops) != 1 or dimension.expression.via:
+                    if len(name.hops) != 1 or dimension.expression.via_to(name):
                         continue
                     paths = self._paths(fact, name.hops)
                     if paths and all(graph.fan_out(path) for path in paths):
@@ -226,10 +234,9 @@ class Planner:
         asked = self._query.time_range
         start, end = (None, None) if asked is None else asked_range(asked, self._now)
         if start is None or end is None:
-            hint = "add a start and an end (--from and --to), or compare with a fixed offset such as `1 year`"
-            raise SemanticError(
-                "comparing with the previous period requires a `time_range` with `start` and `end`", hint=hint
-            )
+            hint = Hint("add a start and an end, for example `{}`; or compare with a fixed offset: `{}`", *_COMPARABLE)
+            message = "comparing with the previous period requires a `time_range` with `start` and `end`"
+            raise SemanticError(message, hint=hint, code=TIME_RANGE)
         span = length(start, end)
         for dimension in self._dimensions:
             if dimension.grain is not None and not lines_up(span, dimension.grain):
@@ -496,8 +503,8 @@ class Planner:
             column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
             if column is not None and column.type is not SemanticType.TIME:
                 message = f"`time_range.field` `{text}` is a {column.type.value}, not a time"
-                hint = f"use a time column, or set `type: time` for {column.name} in {column.place}"
-                raise SemanticError(message, hint=hint, code="grain")
+                hint = f"use a time column; or set `type: time` for {column.name} in {column.place}"
+                raise SemanticError(message, hint=hint, code=TIME_RANGE)
         return name
 
     def _time_range(self, leaves: Sequence[Leaf]) -> TimeRange | None:
@@ -508,7 +515,8 @@ class Planner:
             parts = self._plain_reference(asked.field)
             if parts is None:
                 message = f"`time_range.field` `{asked.field}` is not a column"
-                raise SemanticError(message, hint="use one time column, written as `source.column`")
+                hint = "use one time column, written as `source.column`"
+                raise SemanticError(message, hint=hint, code=TIME_RANGE)
             expression = Expression(placeholder(0), (self._time(parts, asked.field),), None, asked.field)
         else:
             expression = self._default_time(leaves)
@@ -535,8 +543,9 @@ class Planner:
         message = (
             f"the time range is ambiguous: it could apply to {listing(f'`{each.asked}`' for each in times.values())}"
         )
-        hint = f'choose one: "time_range": {{"field": "{next(iter(times.values())).asked}", ...}}'
-        raise SemanticError(message, hint=hint, code="grain")
+        fields = (self._query.time_range_with(field=each.asked) for each in times.values())
+        hint = Hint("choose one: ") + Hint.steps(*(Hint("`{}`", field) for field in fields), between=" or ")
+        raise SemanticError(message, hint=hint, code=TIME_RANGE)
 
 
 def _preferred(times: TimeReader, dimensions: Sequence[Dimension]) -> Expression:
@@ -557,7 +566,7 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
     )
     choices = [{"via": graph.via_of(path, name.hops), "path": str(path)} for path in paths]
     details: dict[str, Any] = {"fact": fact.name, "target": target, "choices": choices}
-    hints = []
+    hints: list[str] = []
     own = fact.column(name.column)
     if own is not None and names.visibility(fact, own) is Visibility.PUBLIC:
         details["candidates"] = [f"{fact.name}.{own.name}"]
@@ -575,10 +584,9 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
         hints.append(as_of)
     offered = [each for each, path in zip(choices, paths, strict=True) if not _goes_over_days(names, path)]
     if offered:
-        via = offered[0]["via"]
-        flags = " or ".join(f"`--via {target}={each['via']}`" for each in offered)
-        hints.append(f'to count each row in every matching group, use {flags} ("via": {{"{target}": "{via}"}})')
-    hint = "; ".join(hints) or f"group by a column of `{fact.name}` or of {parent}"
+        ways = via_hint(target, [each["via"] for each in offered])
+        hints.append(Hint("to count each row in every matching group, use {}", ways))
+    hint = Hint.steps(*hints, between="; ") if hints else f"group by a column of `{fact.name}` or of {parent}"
     return SemanticError(message, hint=hint, code="fan_out", details=details)
 
 
@@ -597,7 +605,8 @@ def _goes_over_days(names: Names, path: Path) -> bool:
 
 def _way(dimension: Dimension) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the hops to a dimension's column, and the joins that they must use."""
-    return (() if dimension.column is None else dimension.column.hops), dimension.expression.via
+    column, via = dimension.column, dimension.expression.via
+    return ((), via) if column is None else (column.hops, dimension.expression.via_to(column))
 
 
 def auto_name(expr: str) -> str:

@@ -491,8 +491,7 @@ def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: 
     text = error.problem
     near = _near(text, _COLUMN, columns) or _near(text, _UNKNOWN_TABLE, tables) or _suggested(text)
     error.hint = (f"did you mean `{near}`?" if near else error.hint) or _listed(text, dialect)
-    if near:
-        error.message = _SUGGESTION.sub("", error.message).rstrip()
+    error.message = _SUGGESTION.sub("", error.message).rstrip()
     return error
 
 
@@ -502,9 +501,14 @@ def names_are_missing(error: SourceError) -> bool:
 
 
 def _suggested(text: str) -> str | None:
-    """Return the name that the database itself suggests."""
+    """Return the name that the database itself suggests, if it is similar: DuckDB suggests one in any case."""
     found = _SUGGESTION.search(text)
-    return found["name"] if found else None
+    missing = _COLUMN.search(text) or _UNKNOWN_TABLE.search(text)
+    if found is None or missing is None:
+        return found["name"] if found else None
+    word, suggested = _last(missing["name"]), _last(found["name"])
+    is_similar = did_you_mean(word, [suggested]) or {*word.lower().split("_")} & {*suggested.lower().split("_")}
+    return found["name"] if is_similar else None
 
 
 def _near(text: str, pattern: re.Pattern[str], known: Iterable[str]) -> str | None:

@@ -188,7 +188,10 @@ def test_a_used_up_budget_is_said(shop: Any) -> None:
     found = validated(shop, seconds=0)
     assert {each.status for _, each in found.checks} == {"skipped"}
     (warning,) = found.warnings()
-    assert (warning.code, warning.message) == ("budget", "6 data checks were skipped: the --budget is used up")
+    assert (warning.code, warning.message) == (
+        "budget",
+        "6 data checks were skipped: the time for data checks is used up",
+    )
 
 
 def test_warnings_count_where_it_is_strict(shop: Any) -> None:

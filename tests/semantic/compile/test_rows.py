@@ -138,7 +138,8 @@ def test_rows_without_a_key_cannot_be_told_apart() -> None:
         ),
         (
             {"measures": ["orders.orders"], "time_range": {"start": "2024-01-01"}},
-            "use a time column (orders.placed_at, orders.shipped_on) as `field` of the time range; or set"
+            "use a time column (orders.placed_at, orders.shipped_on) as `field` of the time range, for example"
+            ' `"time_range": {"field": "orders.placed_at", "start": "2024-01-01"}`; or set'
             " `default_time_dimension: COLUMN` in the file of orders",
         ),
         (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core import ERROR_CODES
 from ktx_cli.semantic.caller import NOBODY, Caller
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import Column, Join, Model, Relationship, SemanticError, Source, Span, Visibility
@@ -63,10 +64,10 @@ HIDDEN = ("bills", "secret")
             [
                 "group by `bills.status`, which has one value per row",
                 "to `joins` in the file of bills: `- {to: orders, on: o = orders.o, relationship: one_to_one}`",
-                '`--via orders=customers` ("via": {"orders": "customers"})',
+                'to count each row in every matching group, use `"via": {"orders": "customers"}`',
             ],
         ),
-        ("secret", ("o", "c"), ["relationship: many_to_one}`", "`--via orders=customers`"]),
+        ("secret", ("o", "c"), ["relationship: many_to_one}`", '`"via": {"orders": "customers"}`']),
     ],
 )
 def test_a_dimension_of_other_rows_is_refused_with_what_to_ask_instead(
@@ -124,7 +125,7 @@ def test_a_path_over_days_is_not_offered() -> None:
     with pytest.raises(SemanticError) as caught:
         Planner(model, Graph(model), parse_query(query), NOBODY, NOW).plan()
     assert caught.value.code == "fan_out"
-    assert "bills.status" in str(caught.value.hint) and "--via" not in str(caught.value.hint)
+    assert "bills.status" in str(caught.value.hint) and "via" not in str(caught.value.hint)
 
 
 @pytest.mark.table(
@@ -203,11 +204,11 @@ def test_what_is_sorted_by(order: str, numbers: list[str]) -> None:
         (of_orders(dimensions=["sum(orders.amount)"]), "query", "contains an aggregate"),
         (of_orders(dimensions=[{"field": "orders.status", "granularity": "day"}]), "grain", "it is a string"),
         (of_orders(dimensions=[{"field": "orders.shipped_on", "granularity": "hour"}]), "grain", "granularity day"),
-        (of_orders(comparison={"offset": "previous_period"}), "query", "requires a `time_range`"),
+        (of_orders(comparison={"offset": "previous_period"}), "time_range", "requires a `time_range`"),
         (of_orders(comparison={"offset": "soon"}), "query", "soon"),
         ({"measures": ["orders.revenue_before"], "comparison": {"offset": "9 days"}}, "query", "is offset by"),
-        (of_orders(time_range={"field": "orders.status", "start": "2024-01-01"}), "grain", "orders.status"),
-        (of_orders(time_range={"field": "1 + 1", "start": "2024-01-01"}), "query", "is not a column"),
+        (of_orders(time_range={"field": "orders.status", "start": "2024-01-01"}), "time_range", "orders.status"),
+        (of_orders(time_range={"field": "1 + 1", "start": "2024-01-01"}), "time_range", "is not a column"),
         (of_orders(segments=["x"]), "unknown_name", "segment"),
         (of_orders(parameters={"x": 1}), "unknown_name", "parameter"),
         (of_orders(dimensions=[{"field": "regions.name", "via": "nowhere"}]), "unknown_name", "nowhere"),
@@ -221,6 +222,33 @@ def test_questions_that_are_refused(query: dict[str, Any], code: str, part: str)
     assert caught.value.code == code
     assert part in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.table(
+    ("time_range", "message", "hint"),
+    [
+        (
+            {"start": "2024-05-01", "end": "2024-01-01"},
+            "`time_range` ends at 2024-01-01, which is not after",
+            "exclusive",
+        ),
+        ({"start": "May 2024"}, "`time_range.start`: `May 2024` is not a date", "2024-01-31"),
+        ({"start": "2024-01-01", "end": "2024-13-01"}, "`time_range.end`: `2024-13-01` is not a valid date", "2024-01"),
+        ({"last": "a while"}, "`time_range.last`: `a while` is not a duration", "28 days"),
+        ({"last": "5 parsecs"}, "`time_range.last`: there is no unit of time `parsecs`", "day, hour, minute"),
+        ({"last": "99999 years"}, "year", "9999"),
+        ({"field": "orders.status", "last": "1 day"}, "is a string, not a time", "use a time column"),
+        ({"field": "1 + 1", "last": "1 day"}, "is not a column", "source.column"),
+    ],
+)
+def test_time_ranges_that_are_refused(time_range: dict[str, str], message: str, hint: str) -> None:
+    """All with one code, which agents can look up; an unknown name is `unknown_name`, as it is anywhere."""
+    with pytest.raises(SemanticError) as caught:
+        planned(of_orders(time_range=time_range))
+    assert message in caught.value.message
+    assert hint in str(caught.value.hint)
+    assert (caught.value.code, caught.value.exit_code) == ("time_range", 2)
+    assert "time_range" in ERROR_CODES
 
 
 def test_the_time_range_is_on_the_time_dimension_else_on_each_fact_s_own_time() -> None:

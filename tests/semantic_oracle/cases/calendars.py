@@ -187,7 +187,7 @@ CASES = [
         "range-unreadable",
         CLOCK,
         {"measures": ["pings.hit_total"], "time_range": {"start": "yesterday"}},
-        error="query",
+        error="time_range",
         why="neither a date nor a timestamp",
     ),
 ]

@@ -72,7 +72,7 @@ CASES = [
         ),
         [(M[2023, 1], 3, 0, 3, None), (M[2024, 1], 3, 0, 3, None), (M[2024, 4], 2, 3, -1, -100 / 3)],
         "the quarter before; the last of 2022 and of 2023 have no row",
-        may_refuse="query",
+        may_refuse="time_range",
     ),
     Case(
         "comparison-previous-range",

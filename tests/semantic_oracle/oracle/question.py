@@ -235,7 +235,7 @@ def _bound(value: Any) -> datetime | None:
     try:
         return None if value is None else moment(value)
     except ValueError as error:
-        raise OracleError("query", f"`{value}` is no time") from error
+        raise OracleError("time_range", f"`{value}` is no time") from error
 
 
 def _operands(node: Node) -> list[Node]:

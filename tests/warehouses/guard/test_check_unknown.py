@@ -10,6 +10,11 @@ from ktx_cli.warehouses.guard.check import names_are_missing, with_hint
 COLUMNS = ("customer_id", "employee_id", "full_name")
 MISSING = 'Binder Error: Referenced column "{}" not found in FROM clause!'
 
+TO_LIST = (
+    "to list the columns of a table: SELECT column_name, data_type FROM information_schema.columns "
+    "WHERE table_name = 'TABLE'"
+)
+
 
 @pytest.mark.table(
     ("text", "hint"),
@@ -21,6 +26,7 @@ MISSING = 'Binder Error: Referenced column "{}" not found in FROM clause!'
             "did you mean `unit_price`?",
         ),
         (MISSING.format("customer_id") + '\nCandidate bindings: "employee_id"', "did you mean `employee_id`?"),
+        (MISSING.format("nam") + '\nCandidate bindings: "billing_address"', TO_LIST),
     ],
 )
 def test_the_name_that_is_missing_is_not_suggested_again(text: str, hint: str) -> None:
