@@ -20,7 +20,7 @@ from ktx_cli.jobs.semantic.layers import read_layers
 from ktx_cli.jobs.serve.context import page_facts, read_definition
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.wiki import read_wiki
-from ktx_cli.mcp.tool import LONGEST, Options
+from ktx_cli.mcp.tool import LONGEST, Call, Options
 
 LONGEST_PROMPT: Final = 10_000
 """Maximum number of characters of an argument."""
@@ -175,13 +175,13 @@ def _resource(uri: str, name: str, description: str | None, mime: str) -> types.
     return types.Resource(uri=uri, name=name, description=text or None, mime_type=mime)
 
 
-def resource_text(project: ServedProject, uri: str, *, privacy: bool) -> types.ReadResourceResult:
+def resource_text(call: Call, uri: str, *, privacy: bool) -> types.ReadResourceResult:
     """Return the content of a resource, cut to the budget; raises `UsageError` for an unknown URI."""
-    kind, parts = _parts(uri)
+    project, (kind, parts) = call.project, _parts(uri)
     if kind == "wiki" and len(parts) == 1:
         mime, tool, text = MARKDOWN, "context_read", visible(_page_text(project, parts[0]))
     elif kind == "semantic-layer" and len(parts) == 2:
-        found = read_definition(project, parts[1], parts[0], "composed", privacy=privacy)
+        found = read_definition(project, parts[1], parts[0], "composed", privacy=privacy, shown_note=call.shown_note)
         mime, tool, text = YAML, "context_read", found.yaml
     else:
         raise UsageError(f"there is no resource `{one_line(uri, 200)}`", hint=f"valid URIs are {WIKI} and {SOURCE}")

@@ -208,7 +208,7 @@ class ProjectServer:
         def run(call: Call) -> types.ReadResourceResult:
             account = self.account(call.identity)
             account.admit()
-            found = prompts.resource_text(_readable(call).project, uri, privacy=privacy)
+            found = prompts.resource_text(_readable(call), uri, privacy=privacy)
             account.settle(size=size_of(found))
             return found
 

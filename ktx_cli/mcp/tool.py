@@ -171,6 +171,10 @@ class Call:
             return hint
         return ASK if is_of_server else hint_for_caller(hint)
 
+    def shown_note(self, note: str) -> str:
+        """Return a note as the caller may see it: without what only whoever runs the server can do."""
+        return "; ".join(_kept_clauses(note)[0]) if self.is_remote else str(note)
+
     def shown_text(self, text: str) -> str:
         """Return a text about the server as the caller may see it: without the paths of its files."""
         return _PATH.sub(_last_name, text) if self.is_remote else text
@@ -234,7 +238,9 @@ class ServerTool:
         try:
             return self.run(call.within(mount), value.model_copy(update={"connection": own or None}))
         except KtxError as error:
-            error.message = error.message if mount is None else f"mount `{mount.name}`: {error.message}"
+            if mount is not None:
+                error.message = f"mount `{mount.name}`: {error.message}"
+                error.details["mount"] = mount.name
             raise
 
     def input_schema(self) -> dict[str, Any]:
@@ -273,7 +279,10 @@ def warning_texts(call: Call, warnings: Iterable[ResultWarning], *, are_of_serve
         hint = call.shown_hint(each.hint)
         if hint != each.hint:
             LOGGED.warning(log, f"{each.code}: {each.message} (hint: {each.hint})")
-        message = call.shown_text(each.message) if are_of_server else each.message
+        message = each.message
+        if call.is_remote and each.cause is not None:
+            message = message.replace(each.cause.message, call.shown_error(each.cause).message)
+        message = call.shown_text(message) if are_of_server else message
         text = visible(message + (f" ({hint})" if hint else ""))
         found[_without_folders(text, call.project) if call.is_remote else text] = None
     return list(found)
@@ -429,11 +438,28 @@ def _too_long(length: int) -> KtxError:
 ASK: Final = "ask whoever runs this server"
 _LATER: Final = dict.fromkeys(("busy", "overloaded"), "try again in a few minutes")
 
-_OF_THE_SERVER: Final = frozenset((
-    "auth", "billing", "busy", "config", "connection", "git", "git_missing", "isolation", "model",
-    "no_backend", "no_project", "not_ready", "not_supported", "overloaded", "secret", "storage",
-))  # fmt: skip
-"""The codes of errors that no caller can fix: about the files, settings, secrets and connections of the server."""
+_OF_THE_SERVER: Final[Mapping[str, str | None]] = {
+    "auth": "a model backend rejected the credentials of this server",
+    "billing": "a model backend rejected the account of this server",
+    "busy": "another process is using what this call needs",
+    "config": "the settings of this server are invalid",
+    "connection": "a database or service that this server needs cannot be reached",
+    "git": "the git repository of this server cannot be used",
+    "git_missing": "this server has no git",
+    "isolation": "this server cannot run its model backend in isolation",
+    "model": "the model of this server is not available",
+    "no_backend": None,
+    "no_project": "this server has no project",
+    "not_ready": "this server is not ready",
+    "not_supported": None,
+    "overloaded": "a model backend is overloaded",
+    "secret": "a secret of this server cannot be resolved",
+    "storage": "the files or the state of this server cannot be read or written",
+}
+"""Codes of errors that no caller can fix: about the files, settings, secrets and connections of the server.
+
+The message for callers does not name its hosts, users, folders and settings; None for errors whose message does not.
+"""
 
 _PATH: Final = re.compile(r"(?<![\w.:/~<-])(?:/[\w.@+~-]+){2,}/?")
 
@@ -441,11 +467,12 @@ _PATH: Final = re.compile(r"(?<![\w.:/~<-])(?:/[\w.@+~-]+){2,}/?")
 def for_caller(error: KtxError, project: ServedProject) -> KtxError:
     """Return an error as somebody without access to the server may see it.
 
-    Such callers get neither the commands and settings of whoever runs the server, nor paths of its machine. An error
-    that only that person can fix is logged as it was; others, about what a caller asked, can contain values.
+    Such callers get neither the commands and settings of whoever runs the server, nor paths, hosts and users of its
+    machine and databases. An error that only that person can fix is logged as it was; others, about what a caller
+    asked, can contain values.
     """
     is_of_server = error.code in _OF_THE_SERVER
-    message = error.message.replace(error.where, _PATH.sub(_last_name, error.where)) if error.where else error.message
+    message = _message_for_caller(error)
     message = _PATH.sub(_last_name, message) if is_of_server else _without_folders(message, project)
     kept, is_whole = _kept_clauses(error.hint)
     hint: str | None = error.hint if is_whole else "; ".join([*kept, ASK])
@@ -457,6 +484,17 @@ def for_caller(error: KtxError, project: ServedProject) -> KtxError:
     if is_of_server or not is_whole:
         LOGGED.warning(log, f"{error.code}: {error.message}" + (f" (hint: {error.hint})" if error.hint else ""))
     return KtxError(message, hint=hint, details=details, code=error.code)
+
+
+def _message_for_caller(error: KtxError) -> str:
+    """Return the message of an error: of a connection its name and not its place, and of the server only the kind."""
+    message, connection = _OF_THE_SERVER.get(error.code), error.details.get("connection")
+    if message is None:
+        return error.message.replace(error.where, error.where.partition(" (")[0]) if error.where else error.message
+    if error.code == "connection" and connection is not None:
+        message = f"the database of connection `{connection}` cannot be reached"
+    mount = error.details.get("mount")
+    return message if mount is None else f"mount `{mount}`: {message}"
 
 
 def hint_for_caller(hint: str | None) -> str | None:
@@ -597,6 +635,8 @@ def _answered(
         has_run = True
         return ToolAnswer(fit_answer(tool.answer(call, value), getattr(value, "offset", 0))), True
     except KtxError as error:
+        if error.details.get("kind") in _FOUND_BY_SEARCH and not error.details.get("candidates"):
+            error.hint = Hint("{}; find names with discover_data", error.hint or "")
         missing = error.details.get("attribute") if error.code == "policy" else None
         if missing is not None and call.identity.has_token:
             error.hint = (
@@ -610,27 +650,47 @@ def _answered(
         return ToolAnswer(error=internal), has_run
 
 
+_FOUND_BY_SEARCH: Final = frozenset({"measure", "source", "column", "segment", "source or alias"})
+"""Kinds of names that discover_data finds."""
+
+
 def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
     try:
         return tool.input_model.model_validate(dict(arguments))
     except ValidationError as error:
-        found = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}"[:300] for each in error.errors()]
+        found = [f"{_place_of(each['loc'])}: {_INSTANCE.sub('', each['msg'])}"[:300] for each in error.errors()]
         message = f"invalid arguments for {tool.name}: {'; '.join(found[:10])}"
         raise UsageError(message, hint=_hint(tool, error), details={"issues": found[:50]}) from None
 
 
 def _hint(tool: ServerTool, error: ValidationError) -> str:
-    """Return the argument that was probably meant, or else all valid arguments, or the keys of an object."""
+    """Return the argument that was probably meant, what a wrong one takes, the keys of an object, or all arguments."""
     extra = [each["loc"] for each in error.errors() if each["type"] == "extra_forbidden"]
     below = next((loc for loc in extra if len(loc) > 1), None)
     known = () if below is None else _keys_of(tool.input_model, below[:-1])
     if below is not None and known and all(loc[:-1] == below[:-1] for loc in extra):
-        return f"`{'.'.join(map(str, below[:-1]))}` takes: {listing(known, 40)}"
+        return f"`{_place_of(below[:-1])}` takes: {listing(known, 40)}"
     unknown = [str(loc[-1]) for loc in extra]
     near = [(each, found) for each in unknown if (found := did_you_mean(each[:100], tool.input_model.model_fields))]
     if near:
         return "; ".join(f"instead of `{each[:100]}`, did you mean `{found}`?" for each, found in near[:5])
-    return f"arguments: {listing(tool.input_model.model_fields, 40) or 'none'}"
+    fields = tool.input_model.model_fields
+    wrong = [each["loc"][0] for each in error.errors() if each["loc"] and each["loc"][0] in fields]
+    described = [(key, fields[str(key)].description) for key in dict.fromkeys(wrong)]
+    if described and not extra and all(text for _, text in described):
+        return "; ".join(f"`{key}`: {text}" for key, text in described[:3])
+    return f"arguments: {listing(fields, 40) or 'none'}"
+
+
+_INSTANCE: Final = re.compile(r" or instance of \w+")
+_TYPE: Final = re.compile(r"[A-Z]\w*|.*[-\[].*|str|int|float|bool")
+"""The name of a type in the place of an error: `AskedRange`, `constrained-str`, `list[...]`, `int`."""
+
+
+def _place_of(loc: Sequence[str | int]) -> str:
+    """Return a place in the arguments, without the names of types."""
+    kept = (str(step) for number, step in enumerate(loc) if not number or not _TYPE.fullmatch(str(step)))
+    return ".".join(kept) or "arguments"
 
 
 def _keys_of(model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, ...]:

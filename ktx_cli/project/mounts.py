@@ -68,7 +68,7 @@ class Mount:
         hint = None if warning.hint is None else self.placed(warning.hint)
         details = {"mount": self.name, **warning.details}
         message = f"mount `{self.name}`: {warning.message}"
-        return ResultWarning(warning.code, message, hint=hint, problem=warning.problem, **details)
+        return ResultWarning(warning.code, message, hint=hint, problem=warning.problem, cause=warning.cause, **details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -424,7 +424,7 @@ class Searcher:
                 return [], [unlike]
             asked = self._vectors.get((embedder.model, query), lambda: embedder.embed([query])[0])
         except KtxError as error:
-            return [], [ResultWarning("no_vectors", f"searched by words only: {error.message}", hint=error.hint)]
+            return [], [ResultWarning.because("no_vectors", "searched by words only", error)]
         from ktx_cli.search.ranking import nearest
 
         model = model_name(embedder)

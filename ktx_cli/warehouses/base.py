@@ -304,7 +304,7 @@ def require_reading(sql: str, allowed: Collection[str], where: str) -> None:
 def read_only_error(where: str, what: str) -> SourceError:
     """Return the error for a statement that does more than read. `what` is a subject and its verb."""
     hint = "write a single SELECT statement; to change data, use the database's own client"
-    return SourceError(f"{where}: {what} not run: ktx only reads", hint=hint, code="read_only")
+    return SourceError(f"{what} not run: ktx only reads", where=where, hint=hint, code="read_only")
 
 
 def _comment_end(sql: str, position: int) -> int | None:

@@ -17,6 +17,7 @@ from ktx_cli.jobs.serve.caller import Account
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.http import Load
 from ktx_cli.mcp.tool import ASK, LOGGED, LimitedLog, for_caller, hint_for_caller
+from ktx_cli.warehouses.base import read_only_error
 from tests.mcp.conftest import CONFIG, STAFF
 from tests.mcp.test_http import serving
 from tests.mcp.wire import made
@@ -118,7 +119,7 @@ def test_paths_in_details_and_in_reasons(tmp_path: Path) -> None:
     assert shown.details == {"paths": ["ktx.yaml"], "line": 3}
     place = "connection `shop` (/data/warehouse/shop.duckdb)"
     wrong = for_caller(KtxError("no column /a/b", where=place, code="query"), project)
-    assert wrong.message == "connection `shop` (shop.duckdb): no column /a/b"
+    assert wrong.message == "connection `shop`: no column /a/b"
     wrong.message = f"mount `x`: {wrong.message}"
     assert for_caller(wrong, project).message == wrong.message
     company.close()
@@ -171,3 +172,91 @@ def test_callers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     time.sleep(0.06)
     limited.warning(logging.getLogger("x"), "0")
     assert len(caplog.records) == 4
+
+
+AWAY = "postgresql://analyst:canary-password@127.0.0.1:1/canary_database"
+"""A database at a port where nothing listens."""
+PLACES = ("127.0.0.1", "analyst", "canary_database", "canary_schema", "port 1")
+
+
+def test_callers_learn_the_name_of_a_connection_and_not_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    LOGGED._at.clear()
+    company = made(tmp_path)
+    company.write("ktx.yaml", f"{CONFIG}  warehouse: {{driver: postgres, url: '{AWAY}'}}\n")
+    company.write("semantic-layer/warehouse/people.yaml", STAFF.replace("staff", "people").partition("policies")[0])
+    company.close()
+    calls = {
+        "sl_query": {"connection": "warehouse", "measures": ["people.people"]},
+        "sql_execution": {"connection": "warehouse", "sql": "SELECT 1"},
+    }
+    with serving(tmp_path, Load(), exists=True) as wire:
+        assert wire.initialize().status == 200
+        for tool, arguments in calls.items():
+            _, error, text = wire.call(tool, arguments)
+            assert error is not None and error["code"] == "connection", text
+            assert error["message"] == "the database of connection `warehouse` cannot be reached"
+            assert error["hint"].endswith(ASK) and not any(place in text for place in PLACES)
+        _, error, text = wire.call("sl_validate", {"data": True, "connection": "warehouse"})
+        assert error is None and json.loads(text)["unread"]["warehouse"], text
+        assert not any(place in text for place in PLACES)
+    assert [each for each in caplog.messages if "127.0.0.1" in each and "connection:" in each], "for the operator"
+
+
+def test_callers_do_not_learn_where_the_shared_state_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    LOGGED._at.clear()
+    (tmp_path / "url").write_text(AWAY)
+    (tmp_path / "url").chmod(0o600)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    company = made(folder)
+    place = f"{{url: 'file:{tmp_path}/url', schema: canary_schema}}"
+    company.write("ktx.yaml", f"{CONFIG}storage: {{state: postgres, search: postgres, postgres: {place}}}\n")
+    company.close()
+    calls: dict[str, dict[str, Any]] = {
+        "context_status": {},
+        "discover_data": {"query": "revenue"},
+        "dictionary_search": {"values": ["paid"]},
+        "context_pack": {"question": "revenue by country"},
+        "sl_query": REVENUE,
+    }
+    with serving(folder, Load(), exists=True) as wire:
+        assert wire.initialize().status == 200
+        for tool, arguments in calls.items():
+            _, _, text = wire.call(tool, arguments)
+            assert not any(place in text for place in PLACES), text
+    assert [each for each in caplog.messages if "127.0.0.1" in each], "for the operator"
+
+
+REPLACED = {
+    "storage": "the state database cannot be used (db.internal:5432/ktx, schema canary)",
+    "busy": "another run holds the lock: `ktx ingest`, pid 12 on canary-host",
+    "secret": "`env:CANARY_PASSWORD` is not set",
+    "auth": "the gateway https://canary.internal refused the key",
+    "config": "ktx.yaml:3: `connections.warehouse.host` is invalid: canary.internal",
+}
+
+
+@pytest.mark.parametrize("code", REPLACED)
+def test_an_error_of_the_server_is_reduced_to_its_kind(code: str, tmp_path: Path) -> None:
+    company = made(tmp_path)
+    problem = KtxError(REPLACED[code], details={"host": "canary"}, code=code)
+    shown = for_caller(problem, company.served())
+    problem.details["mount"] = "sales"
+    mounted = for_caller(problem, company.served())
+    company.close()
+    assert "canary" not in f"{shown.message} {shown.hint} {shown.details}" and shown.code == code and shown.message
+    assert mounted.message == f"mount `sales`: {shown.message}"
+
+
+def test_the_place_of_a_database_is_not_part_of_the_error_of_a_statement(tmp_path: Path) -> None:
+    company = made(tmp_path)
+    wrong = KtxError("no column x", where="connection `shop` (canary.internal:5432/db (a))", code="query")
+    refused = read_only_error("connection `shop` (canary.internal:5432/db)", "`DROP` statements are")
+    shown = [for_caller(each, company.served()).message for each in (wrong, refused)]
+    company.close()
+    assert shown == [
+        "connection `shop`: no column x",
+        "connection `shop`: `DROP` statements are not run: ktx only reads",
+    ]

@@ -447,3 +447,29 @@ def test_the_doctor_in_the_folder_of_a_replica_asks_for_nothing_that_only_a_clon
         levels = {each["check"]: each["level"] for each in done["data"]["findings"]}
         assert done["ok"] and levels.pop("connection:shop") == "ok", done
         assert set(levels) == {*names[:-1], "connection:handbook"} and set(levels.values()) <= level, levels
+
+
+def test_the_status_of_a_replica_over_http_names_no_host_and_misses_no_git(
+    clone: Path, replica_folder: Callable[[str], Path], shared_schema: SharedSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its container has no git; the host, the user and the schema of the shared database stay in its log."""
+    assert ktx("mcp", "publish", folder=clone).returncode == 0
+    place = replica_folder("one")
+    monkeypatch.setenv("PATH", str(place / "no-programs"))
+    with started(place, "--replica") as wire:
+        _, error, text = wire.call("context_status", {})
+        assert error is None
+        levels = {each["check"]: each["level"] for each in json.loads(text)["checks"]}
+        assert {levels[each] for each in ("repository", "shared", "shared:snapshot", "state", "lock")} == {"ok"}, text
+        with psycopg.connect(shared_schema.server.url()) as session:
+            facts = session.info.host, str(session.info.port), session.info.user, shared_schema.name
+        for word in (*facts, "git ", str(place)):
+            assert word not in text, word
+        assert "not needed" in status_of_check(place, "repository")
+
+
+def status_of_check(folder: Path, name: str) -> str:
+    """Return the message of a check as whoever runs the replica sees it."""
+    data = json.loads(ktx("status", "--json", folder=folder).stdout)["data"]
+    (found,) = (each["message"] for each in data["checks"] if each["check"] == name)
+    return str(found)

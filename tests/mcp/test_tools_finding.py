@@ -45,13 +45,39 @@ def test_an_argument_no_tool_has_is_an_error_that_names_it(company: Company, nam
     ("arguments", "hint"),
     [
         ({"time_range": {"from": "2024-01-01", "to": "2025-01-01"}}, "`time_range` takes: start, end, last, field"),
-        ({"order_by": [{"by": "revenue"}]}, "`order_by.0.AskedOrder` takes: field, direction"),
+        ({"order_by": [{"by": "revenue"}]}, "`order_by.0` takes: field, direction"),
         ({"mesures": ["orders.revenue"]}, "instead of `mesures`, did you mean `measures`?"),
     ],
 )
 def test_an_unknown_key_of_an_object_lists_its_keys(company: Company, arguments: dict, hint: str) -> None:
     error = company.call("sl_query", {"measures": ["orders.revenue"], **arguments}).error
     assert error is not None and error["hint"] == hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        ({"measures": "orders.revenue"}, "measures: Input should be a valid list", "`measures`: Measures: `orders."),
+        ({"limit": "ten"}, "limit: Input should be a valid integer", "`limit`: Maximum number of rows."),
+        ({"time_range": "2025"}, "time_range: Input should be a valid dictionary", "`time_range`: Time range: `start`"),
+        (
+            {"order_by": [{"field": "x", "direction": "up"}]},
+            "order_by.0.direction: Input should be",
+            "`order_by`: `ord",
+        ),
+        (
+            {"via": {"regions": 3}},
+            "via.regions: Input should be a valid",
+            '`via`: Joins to use to reach a source: {"re',
+        ),
+    ],
+)
+def test_an_argument_of_another_type_is_answered_with_what_it_takes(
+    company: Company, arguments: dict, message: str, hint: str
+) -> None:
+    error = company.call("sl_query", {"measures": ["orders.revenue"], **arguments}).error
+    assert error is not None and message in error["message"] and error["hint"].startswith(hint), error
+    assert not any(word in error["message"] for word in ("Asked", "constrained", "instance"))
 
 
 @pytest.mark.table(("name", "arguments"), READING)

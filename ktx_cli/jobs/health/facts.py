@@ -106,7 +106,7 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
         is_unread = bool(warnings)
     except KtxError as error:
         scans, fetches, is_unread = {}, {}, True
-        warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
+        warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint, cause=error))
     disabled = context.loaded.config.disabled()
     kept, moment = counted_by_runs(context.layout), now()
     statuses = []

@@ -39,6 +39,7 @@ from ktx_cli.project import (
     index_path,
     is_damage,
     open_for_writing,
+    origin_of,
     read_state,
 )
 from ktx_cli.scan import MANIFEST, has_points, manifest_hashes
@@ -142,10 +143,10 @@ def _mount_findings(context: CheckContext, mount: Mount) -> Iterator[CheckResult
 
 def check_repository(context: CheckContext) -> list[CheckResult]:
     """Check that runs can commit to the repository."""
+    if origin_of(context.project_dir) != context.project_dir or replicated(context) is not None:
+        return [CheckResult("repository", Level.OK, "not needed: this is the folder of a replica")]
     try:
         repository = context.repository
-        if repository is None and replicated(context) is not None:
-            return [CheckResult("repository", Level.OK, "not needed: this is the folder of a replica")]
         if repository is None:
             message = "not in a git repository; the first run creates one"
             init = Command("-C", context.project_dir, "init", program="git")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Hint, KtxError, SettingPath, Statement, age, listing, now, plural
+from ktx_cli.core import Command, GitMissingError, Hint, KtxError, SettingPath, Statement, age, listing, now, plural
 from ktx_cli.jobs.health.facts import seconds_since
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import (
@@ -297,7 +297,10 @@ def replicated(context: CheckContext) -> Snapshot | None:
     from ktx_cli.jobs.serve.snapshot import published_snapshot
 
     try:
-        return published_snapshot(context.layout) if context.repository is None else None
+        with contextlib.suppress(GitMissingError):  # which a replica does not need
+            if context.repository is not None:
+                return None
+        return published_snapshot(context.layout)
     except KtxError:  # reported by the checks of the repository and of the shared database
         return None
 

@@ -408,7 +408,7 @@ class _Packer:
         return []
 
     def _warn(self, code: str, what: str, error: KtxError) -> None:
-        self.warnings.append(ResultWarning(code, f"{what}: {error.message}", hint=error.hint))
+        self.warnings.append(ResultWarning.because(code, what, error))
 
     def _points(self, connection: str) -> Sequence[DecisionPoint]:
         return self._decided(connection).points

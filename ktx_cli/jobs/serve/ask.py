@@ -279,7 +279,10 @@ def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iter
         refusal = refused_text(error, sql, "" if model is None else model.dialect, names, "off")
         if refusal.startswith(one_line(error.message, 1_000)):
             raise
-        raise KtxError(refusal, hint="request counts, or less data", code=error.code) from None
+        details = {key: each for key, each in error.details.items() if key == "connection"}
+        refused = KtxError(refusal, hint="request counts, or less data", details=details, code=error.code)
+        refused.where = error.where
+        raise refused from None
 
 
 _BACKTICKED: Final = re.compile(r"`([^`]*)`")
@@ -376,7 +379,11 @@ class Watch:
             config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
         ) -> tuple[Connector, Scope]:
             self.check()
-            connector, scope = opener(config, connection, project_dir=project_dir, environ=environ)
+            try:
+                connector, scope = opener(config, connection, project_dir=project_dir, environ=environ)
+            except SourceError as error:
+                error.details.setdefault("connection", connection)
+                raise
             self.report(0.3, f"querying {connection}")
             return _Watched(connector, self.stop), scope
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from ktx_cli.core import Diagnostic, ResultWarning
     from ktx_cli.project import Mount
     from ktx_cli.semantic import Caller
+
+ShowNote = Callable[[str], str]
+"""Returns a note as the caller may see it."""
 
 Form = Literal["composed", "files"]
 
@@ -87,7 +90,14 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
 
 
 def read_definition(
-    project: ServedProject, name: str, connection: str | None, form: Form, *, privacy: bool, mount: Mount | None = None
+    project: ServedProject,
+    name: str,
+    connection: str | None,
+    form: Form,
+    *,
+    privacy: bool,
+    mount: Mount | None = None,
+    shown_note: ShowNote = str,
 ) -> Definition:
     """Return a source as text; raises the errors of `find_source`. `mount`: the project, if a root mounts it.
 
@@ -107,7 +117,7 @@ def read_definition(
     if form == "composed":
         pages = _pages_about(project, project.config(), shown, source.name)
         private = privacy or project.config().scan.privacy == "strict"
-        notes = _open_notes(project, shown, source.name, private=private)
+        notes = [shown_note(each) for each in _open_notes(project, shown, source.name, private=private)]
         statuses = _statuses(project, shown)
         text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses, mount=mount)
         return Definition(of, source.name, text, paths)
@@ -146,7 +156,9 @@ class Entities:
     missed: tuple[tuple[str, str], ...]
 
 
-def entities(project: ServedProject, connection: str | None, targets: Sequence[str], *, privacy: bool) -> Entities:
+def entities(
+    project: ServedProject, connection: str | None, targets: Sequence[str], *, privacy: bool, shown_note: ShowNote = str
+) -> Entities:
     """Return the sources, tables, columns, measures and segments with these names; errors as in `choose_layer`."""
     config = project.config()
     chosen = choose_layer(project.layout, config, connection)
@@ -157,16 +169,18 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     pieces = [
         piece
         for name, only in wanted.items()
-        for piece in _pieces(shown, _facts_of(project, shown, name, redacted), only, values_of)
+        for piece in _pieces(shown, _facts_of(project, shown, name, redacted, shown_note), only, values_of)
     ]
     return Entities(chosen, tuple(pieces), tuple((each, visible(missing_name(shown, each))) for each in missed))
 
 
-def _facts_of(project: ServedProject, shown: VisibleModel, name: str, redacted: bool) -> dict[str, Any]:
+def _facts_of(
+    project: ServedProject, shown: VisibleModel, name: str, redacted: bool, shown_note: ShowNote
+) -> dict[str, Any]:
     """Return what may be shown of a source, with the pages that explain it and notes about open decisions."""
     pages, statuses = _pages_about(project, project.config(), shown, name), _statuses(project, shown)
     facts = _open_facts(shown, shown.model.sources[name], redacted, pages, statuses)
-    return facts | {"open": _open_notes(project, shown, name, private=redacted)}
+    return facts | {"open": [shown_note(each) for each in _open_notes(project, shown, name, private=redacted)]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +193,13 @@ class ReadDefinition:
 
 
 def definition_of(
-    project: ServedProject, name: str, connection: str | None, *, privacy: bool, mount: Mount | None = None
+    project: ServedProject,
+    name: str,
+    connection: str | None,
+    *,
+    privacy: bool,
+    mount: Mount | None = None,
+    shown_note: ShowNote = str,
 ) -> tuple[ReadDefinition | None, list[str]]:
     """Return the definition with a name in the semantic layer of a connection, or of any; None if there is none.
 
@@ -200,9 +220,16 @@ def definition_of(
     texts = [
         yaml.dump(_plain(_chosen(shown, _plain(facts), only, values_of)))
         for source, only in wanted.items()
-        for facts in [_of_mount(mount, _facts_of(project, shown, source, redacted))]
+        for facts in [_of_mount(mount, _facts_of(project, shown, source, redacted, shown_note))]
     ]
     return ReadDefinition(of if mount is None else mount.qualified(of), name, visible("---\n".join(texts))), []
+
+
+def closest_name(project: ServedProject, name: str, connection: str | None, others: Iterable[str]) -> str | None:
+    """Return the source, or one of other names, that a name without a definition probably means."""
+    layers = read_layers(project.layout, project.config(), connection, load=project.load_layer)
+    sources = (source.name for shown in layers.shown for source in shown.sources())
+    return did_you_mean(name[:100], [*others, *sources])
 
 
 def _of_mount(mount: Mount | None, facts: dict[str, Any]) -> dict[str, Any]:
@@ -353,7 +380,7 @@ class Checked:
 
     found: Validation
     problems: tuple[tuple[str, Diagnostic], ...]
-    unread: dict[str, str]
+    unread: Mapping[str, KtxError]
 
 
 def validate_served(
@@ -396,7 +423,7 @@ def validate_served(
         (of, shown_problem(shown[of], _without_words(each) if of in careful else each)) for of, each in found.problems
     )
     unread = {
-        of: f"the database could not be queried ({error.code})" if of in careful else error.message
+        of: KtxError(f"the database could not be queried ({error.code})") if of in careful else error
         for of, error in found.unread.items()
     }
     return Checked(found, problems, unread)

@@ -16,7 +16,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli import __version__
-from ktx_cli.core import BusyError, Command, Hint, KtxError, Record, ResultWarning, UsageError, isoformat, now
+from ktx_cli.core import (
+    BusyError,
+    Command,
+    Hint,
+    KtxError,
+    Record,
+    ResultWarning,
+    SettingPath,
+    UsageError,
+    isoformat,
+    now,
+)
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.project import (
     Identity,
@@ -321,8 +332,9 @@ def user_attributes_required() -> Iterator[None]:
     except SemanticError as error:
         name = error.details.get("attribute") if error.code == "policy" else None
         if name is not None:
-            error.hint = (
-                "an argument cannot set it: whoever runs this server starts it with --user-attribute "
-                f"{name}=VALUE, or sets mcp.user_attributes.{name} in ktx.yaml"
+            error.hint = Hint(
+                "an argument cannot set it; whoever runs this server starts it with `{}`, or sets `{}` in ktx.yaml",
+                Command("mcp", "start", "--user-attribute", f"{name}=VALUE"),
+                SettingPath(f"mcp.user_attributes.{name}"),
             )
         raise

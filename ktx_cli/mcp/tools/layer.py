@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ktx_cli.core import UsageError, choose_one
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, page_of, tool, warning_texts
 
 if TYPE_CHECKING:
@@ -133,9 +134,14 @@ def sl_read_source(call: Call, value: ReadSource) -> SourceText:
     see how a number is defined. Example: {"source": "orders"}"""
     from ktx_cli.jobs.serve.context import read_definition
 
-    call, connection = at_source(call, value.source, value.connection)
-    privacy = call.options.privacy
-    found = read_definition(call.project, value.source, connection, value.form, privacy=privacy, mount=call.mount)
+    try:
+        call, connection = at_source(call, value.source, value.connection)
+        how: Any = {"privacy": call.options.privacy, "mount": call.mount, "shown_note": call.shown_note}
+        found = read_definition(call.project, value.source, connection, value.form, **how)
+    except UsageError as error:
+        if known := error.details.get("candidates"):
+            error.hint = choose_one("connection", known)
+        raise
     named = {"yaml": found.yaml[value.offset :], "connection": call.named(found.connection)}
     return SourceText(**asdict(found) | named, form=value.form)
 
@@ -189,7 +195,7 @@ def sl_validate(call: Call, value: Validate) -> Validation:
         counts=found.counts(),
         sources=len(found.sources),
         checks=dict(Counter(each.status for _, each in found.checks)),
-        unread={call.named(connection): _cut(call.shown_text(why)) for connection, why in checked.unread.items()},
+        unread={call.named(of): _cut(call.shown_error(error).message) for of, error in checked.unread.items()},
         warnings=warning_texts(call, found.warnings()),
     )
 
@@ -251,7 +257,8 @@ def entity_details(call: Call, value: ShowEntities) -> Entities:
     name. Example: {"targets": ["orders", "customers.country", "orders.revenue"]}"""
     from ktx_cli.jobs.serve.context import entities
 
-    found = entities(call.project, value.connection, value.targets, privacy=call.options.privacy)
+    how: Any = {"privacy": call.options.privacy, "shown_note": call.shown_note}
+    found = entities(call.project, value.connection, value.targets, **how)
     for each in found.pieces:
         each["connection"] = call.named(each["connection"])
     pieces = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -11,13 +12,15 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.core import UsageError, one_line, plain
+from ktx_cli.core import KtxError, UsageError, one_line, plain
 from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord, SourceType, Status
 from ktx_cli.jobs.serve.runs import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
-from ktx_cli.mcp.tool import Call, Connection, Input, Output, Paged, tool, warning_texts
+from ktx_cli.mcp.tool import LOGGED, Call, Connection, Input, Output, Paged, tool, warning_texts
 from ktx_cli.project import SEMANTIC_NAME, Database, connection_of
 from ktx_cli.semantic import layer_ids
 from ktx_cli.warehouses import dialect_of
+
+log = logging.getLogger(__name__)
 
 
 class ListConnections(Input):
@@ -101,6 +104,12 @@ class ProjectStatus(Paged):
     capture: MemoryRun | None = Field(None, description="The requested capture.")
 
 
+_OF_THE_CONTEXT: Final = frozenset(
+    ("databases", "context", "semantic", "contradictions", "decisions", "conventions", "profiles")
+)
+"""Checks whose messages are about what callers ask for, by name."""
+
+
 @tool("Status of the context", reach="all")
 def context_status(call: Call, value: AskStatus) -> ProjectStatus:
     """Report whether this project is ready, its connections, when each was last read, and the command that fixes a
@@ -144,12 +153,18 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
 
 
 def _check(call: Call, check: Mapping[str, Any]) -> CheckFacts:
-    """Return a check; over HTTP, without what only whoever runs the server can do."""
-    facts = {
-        **check,
-        "message": call.shown_text(check["message"]),
-        "hint": call.shown_hint(check.get("hint"), is_of_server=True),
-    }
+    """Return a check; over HTTP, without what only whoever runs the server can do.
+
+    Checks of the machine, its settings and the databases that it uses name hosts, users and folders: their messages are
+    not shown.
+    """
+    message, hint = check["message"], check.get("hint")
+    if call.is_remote and check["check"] not in _OF_THE_CONTEXT:
+        is_fine = check["level"] in ("ok", "skip")
+        message = "no problems found" if is_fine else "there is a problem; the log of the server describes it"
+        if not is_fine:
+            LOGGED.warning(log, f"{check['check']}: {check['message']}" + (f" (hint: {hint})" if hint else ""))
+    facts = {**check, "message": call.shown_text(message), "hint": call.shown_hint(hint, is_of_server=True)}
     return CheckFacts(**{key: _bounded(facts.get(key)) for key in CheckFacts.model_fields})
 
 
@@ -244,8 +259,8 @@ def _error(call: Call, error: Mapping[str, Any] | None) -> dict[str, Any] | None
     if error is None:
         return None
     hint = call.shown_hint(error.get("hint"), is_of_server=True)
-    shown = {"message": call.shown_text(str(error.get("message"))), "hint": hint}
-    return {"code": error.get("code"), **shown}
+    shown = call.shown_error(KtxError(str(error.get("message")), hint=error.get("hint"), code=error.get("code")))
+    return {"code": error.get("code"), "message": call.shown_text(shown.message), "hint": hint}
 
 
 LONGEST_MEMORY: Final = 48_000

@@ -5,6 +5,7 @@ Arguments are flat and each is documented: models fill in those more reliably th
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -201,6 +202,7 @@ def sl_query(call: Call, value: AskLayer) -> LayerRows:
         call.project, question, offset=value.offset, privacy=privacy, watch=call.watch, asker=call.identity.text
     )
     receipt = {key: each for key, each in answer.receipt.items() if key != "sql"}
+    receipt["notes"] = [call.shown_note(each) for each in receipt["notes"]]
     parts, late = _parts({"sql": answer.sql, "receipt": receipt}, value.include)
     return LayerRows(
         connection=call.named(answer.connection),
@@ -247,6 +249,7 @@ def _explained(call: Call, value: LayerQuestion) -> Explanation:
     model = project.load_layer(project.layout, config, choose_layer(project.layout, config, question.connection))
     with user_attributes_required(), hidden_names_redacted(model, question):
         found = explain_question(project.layout, config, question, load=project.load_layer)
+    found = replace(found, receipt={**found.receipt, "notes": [*map(call.shown_note, found.receipt["notes"])]})
     columns = [{key: each for key, each in column.items() if each is not None} for column in found.columns]
     return Explanation(
         columns=columns,
@@ -311,7 +314,7 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
         row_count=rows.count,
         cut=answer.cut,
         truncated=answer.cut is not None,
-        warnings=[*answer.notes, *warning_texts(call, rows.warnings), *privacy_warnings(privacy)],
+        warnings=[*map(call.shown_note, answer.notes), *warning_texts(call, rows.warnings), *privacy_warnings(privacy)],
     )
 
 

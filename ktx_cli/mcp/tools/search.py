@@ -169,7 +169,7 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         mount, connection = call.split(hit["connection"])
         notes, statuses = looked["" if mount is None else mount.name]
         open_notes = notes.of_hit(connection, hit["kind"], hit["id"])
-        hit["open"] = open_notes if mount is None else [mount.placed(each) for each in open_notes]
+        hit["open"] = [call.shown_note(each if mount is None else mount.placed(each)) for each in open_notes]
         hit["status"] = statuses.of_hit(connection, hit["kind"], hit["id"])
         hit["next"] = _next_call(hit, several=several)
     return Hits(
@@ -341,7 +341,7 @@ def context_read(call: Call, value: ReadContext) -> ContextText:
     """Read a hit from discover_data by its id: a full wiki page or document passage, or the definition of a source,
     measure, column or segment with types, sample values, expressions, joins and the pages that explain it. Use it to
     get exact names before sl_query and sql_execution. Example: {"id": "orders"}"""
-    from ktx_cli.jobs.serve.context import definition_of
+    from ktx_cli.jobs.serve.context import closest_name, definition_of
 
     kind = value.kind or ("passage" if ":" in value.id else None)
     near: list[str] = []
@@ -351,7 +351,12 @@ def context_read(call: Call, value: ReadContext) -> ContextText:
         definitions = []
         for each in call.each():
             found, missed = definition_of(
-                each.project, value.id, value.connection, privacy=call.options.privacy, mount=each.mount
+                each.project,
+                value.id,
+                value.connection,
+                privacy=call.options.privacy,
+                mount=each.mount,
+                shown_note=call.shown_note,
             )
             near += missed
             definitions += [] if found is None else [(each, found)]
@@ -381,7 +386,9 @@ def context_read(call: Call, value: ReadContext) -> ContextText:
     except UsageError as error:
         if kind is None and near:
             error.message = f"there is no page or definition `{value.id[:200]}`"
-            error.hint = near[0] if "." in value.id else error.hint
+            pages = error.details.get("candidates", ())
+            meant = closest_name(call.project, value.id, value.connection, pages)
+            error.hint = near[0] if "." in value.id else f"did you mean `{meant}`?" if meant else error.hint
         raise
     return ContextText(
         kind="passage" if kind == "passage" else "page",
