@@ -93,14 +93,16 @@ def _path(layout: Layout) -> Path:
 
 
 def _signature(layout: Layout, connection: str) -> str:
-    """Return a signature of the state of a connection's files."""
+    """Return a signature of the state of a connection's files, except decision points, which are not counted."""
+    from ktx_cli.scan import DECISIONS
+
     folder, _ = layout.context_paths(connection)
     signatures = signatures_below(layout.root, folder, SUFFIXES)
     raw = layout.raw_path(connection, DATABASE_SOURCE)
     try:
         with os.scandir(layout.root / raw) as entries:
             for entry in entries:
-                if entry.is_file():
+                if entry.is_file() and entry.name != DECISIONS:
                     stat = entry.stat()
                     signatures[f"{raw}/{entry.name}"] = f"{stat.st_size} {stat.st_mtime_ns}"
     except OSError:

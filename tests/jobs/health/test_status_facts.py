@@ -25,6 +25,8 @@ from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.store import Repository
 from ktx_cli.scan import INFERRED_JOINS
+from ktx_cli.scan.decisions.reader import decisions_path
+from ktx_cli.scan.decisions.record import points_bytes
 from ktx_cli.semantic.guarded import load_layer, store_layers
 from ktx_cli.semantic.store.layer import declared_entries
 
@@ -82,7 +84,9 @@ def test_what_is_counted_is_what_the_semantic_layer_has(demo_project: Path) -> N
 
 def test_a_run_keeps_the_counts_and_status_takes_them(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh, _ = counts_of(context_of(shop), "shop", {})
-    monkeypatch.setattr(counting, "_counted", lambda *_: pytest.fail("the files are as they were"))
+    monkeypatch.setattr(counting, "_counted", lambda *_: pytest.fail("nothing that is counted has changed"))
+    assert counted(shop, "shop") == fresh
+    (shop / decisions_path("shop")).write_bytes(points_bytes([]))
     assert counted(shop, "shop") == fresh
 
 
