@@ -27,12 +27,13 @@ from ktx_cli.warehouses import Connector, SemanticType, dialect_named
 if TYPE_CHECKING:
     from ktx_cli.semantic.probes import ConversionProbe, Probe, ProbePlan
 
-_NO_ZONE: Final = Hint(
-    "periods are in {}, because neither the query nor ktx.yaml sets a time zone; pass `timezone` in the query; or set "
-    "one for all queries, for example with `{}`",
+NO_ZONE: Final = Hint(
+    "periods are in {}, because neither the query nor ktx.yaml sets a time zone; pass `timezone`; or set one for all "
+    "queries, for example with `{}`",
     UTC_NAME,
     Command("config", "set", "semantic.timezone", "Europe/Berlin"),
 )
+"""The note of an answer whose periods depend on a time zone that nobody has chosen."""
 
 
 def receipt(build: Build, sql: str, probes: Sequence[Probe], timing: Mapping[str, float]) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def _why(build: Build, path: Path) -> str:
 def _notes(build: Build, facts: Sequence[str]) -> list[str]:
     notes = [*build.notes, *_conversions(build)]
     if build.reads_zone and build.plan.timezone is None:
-        notes.append(_NO_ZONE)
+        notes.append(NO_ZONE)
     if build.plan.query.totals and build.plan.having:
         notes.append("totals cover all rows, not only the groups that match the `having` conditions")
     notes += _unreviewed(build)

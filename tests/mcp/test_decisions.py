@@ -15,6 +15,7 @@ from ktx_cli.semantic import Alternative, DecisionKind
 from ktx_cli.warehouses import TableRef
 from tests.cli.conftest import Build, Run, copies, done, ktx, work
 from tests.mcp.conftest import Company, Reply
+from tests.mcp.test_http import Load, serving
 from tests.subscription_project import POINT, git, make
 
 __all__ = ["copies", "ktx", "work"]
@@ -70,6 +71,37 @@ def test_every_answer_names_the_open_decision_with_its_effect(served: Company) -
         ("entity_details", {"connection": "wh", "targets": ["subscriptions"]}),
     ):
         assert SIZE in served.call(tool, asked).text, tool
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_over_http_a_note_has_no_command_of_whoever_runs_the_server(served: Company, is_refused: bool) -> None:
+    """Nor has the error about open decisions; the caller asks that person."""
+    with (served.folder / "ktx.yaml").open("a") as stream:
+        stream.write("semantic: {open_decisions: refuse}\n" if is_refused else "")
+    calls: dict[str, dict[str, Any]] = {
+        "sl_query": REVENUE,
+        "sl_explain": REVENUE,
+        "sql_execution": {"connection": "wh", "sql": "SELECT sum(mrr) FROM subscriptions"},
+        "discover_data": {"query": "revenue"},
+        "context_read": {"id": "subscriptions"},
+        "sl_read_source": {"connection": "wh", "source": "subscriptions"},
+        "entity_details": {"connection": "wh", "targets": ["subscriptions"]},
+        "context_pack": {"question": "revenue by month"},
+    }
+    with serving(served.folder, Load(), exists=True) as wire:
+        assert wire.initialize().status == 200
+        texts = {tool: wire.call(tool, arguments)[2] for tool, arguments in calls.items()}
+        got = wire.ask("resources/read", {"uri": "ktx://semantic-layer/wh/subscriptions"})
+        texts["resource"] = got.body.decode()
+    for tool, text in texts.items():
+        assert "ktx decide" not in text and "ktx config" not in text, (tool, text)
+    asked = ("sl_query", "sql_execution")
+    if is_refused:
+        assert all("ask whoever runs this server" in texts[tool] for tool in asked)
+    else:
+        assert all(VALUES.partition("; decide")[0] in texts[tool] for tool in asked)
+    shown = ("discover_data", "context_read", "sl_read_source", "entity_details", "resource")
+    assert all(SIZE.partition("; decide")[0] in texts[tool] for tool in shown)
 
 
 def test_with_privacy_a_note_has_the_relative_difference_alone(served: Company) -> None:

@@ -17,6 +17,7 @@ from ktx_cli.jobs.serve.caller import Account
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.http import Load
 from ktx_cli.mcp.tool import ASK, LOGGED, LimitedLog, for_caller, hint_for_caller
+from ktx_cli.semantic.answer import NO_ZONE
 from ktx_cli.warehouses.base import read_only_error
 from tests.mcp.conftest import CONFIG, STAFF
 from tests.mcp.test_http import serving
@@ -150,6 +151,7 @@ def test_the_message_of_a_bug_stays_in_the_server(
 
 
 HINTS = {
+    NO_ZONE: f"periods are in UTC, because neither the query nor ktx.yaml sets a time zone; pass `timezone`; {ASK}",
     "try again": "try again",
     Hint("use sl_query; people correct it: {}", Command("sl", "validate")): f"use sl_query; {ASK}",
     Hint("{}; then: {}", Command("a"), Command("b")): ASK,

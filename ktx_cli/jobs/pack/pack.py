@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,7 +76,8 @@ _LONGEST_NAMES: Final = 80
 class PackRequest:
     """The request for a pack. `budget` is its size in tokens, and `values` allows row values.
 
-    `caller` is used by row policies. `mount` is the mounted project that the pack is for, if any.
+    `caller` is used by row policies. `mount` is the mounted project that the pack is for, if any. `shown_note` returns
+    a note as the caller may see it.
     """
 
     question: str
@@ -86,6 +87,7 @@ class PackRequest:
     values: bool = True
     caller: Caller = NOBODY
     mount: Mount | None = None
+    shown_note: Callable[[str], str] = str
 
     def named(self, name: str) -> str:
         """Return a connection or page name as the caller knows it."""
@@ -608,7 +610,8 @@ class _Packer:
                 elif point.is_unsettled:
                     values, mount = self._request.values, self._request.mount
                     note = opened.note(values=values, private=not values)
-                    yield PackLine(DECISIONS, note if mount is None else mount.placed(note), path, rank)
+                    text = self._request.shown_note(note if mount is None else mount.placed(note))
+                    yield PackLine(DECISIONS, text, path, rank)
                 if not opened.is_masked:
                     yield from self._statements(connection, point, rank)
 

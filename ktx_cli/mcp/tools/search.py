@@ -519,9 +519,10 @@ def context_pack(call: Call, value: AskContext) -> Context:
         project, config = each.project, each.project.config()
         values = not call.options.privacy and config.scan.privacy != "strict"
         user = each.user(value.user)
-        asked = (value.question, value.budget, value.connection, user, values, each.caller, each.mount)
+        about = (value.question, value.budget, value.connection, user, values, each.caller, each.mount)
+        asked = PackRequest(*about, shown_note=call.shown_note)
         searcher = project.searcher(config)
-        projects.append(PackedProject(project.layout, config, PackRequest(*asked), searcher, project.load_layer))
+        projects.append(PackedProject(project.layout, config, asked, searcher, project.load_layer))
     pack = projects[0].pack() if len(projects) == 1 else pack_of_several(projects)
     return Context(
         context=pack.text,
