@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools.layers import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
-from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, StorageError, UsageError, choose_one
+from ktx_cli.core import ConfigError, Hint, ResultWarning, StorageError, UsageError, choose_one
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.search import KINDS, VALUE, Contents, Found, Hit, Layer, Pages, Part, Scope, Values
 from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists, stored_hashes
@@ -120,7 +120,7 @@ def search(
     Raises `UsageError` for a query without a word, and for a connection or a user that cannot be.
     """
     if not query.strip():
-        raise UsageError("there is nothing to search for", hint=Command("search", "revenue"))
+        raise UsageError("there is nothing to search for", hint="write at least one word, for example `revenue`")
     if scope.connection is not None and scope.connection not in layer_ids(layout):
         connection_of(config, scope.connection)
     if scope.user is not None:
@@ -151,7 +151,7 @@ def search_mounts(
     from ktx_cli.search import Found, SearchAnswer, search_together
 
     if not query.strip():
-        raise UsageError("there is nothing to search for", hint=Command("search", "revenue"))
+        raise UsageError("there is nothing to search for", hint="write at least one word, for example `revenue`")
     if scope.user is not None:
         user_scope(scope.user)
     projects = [mount for mount, _, _ in mounts.projects()]

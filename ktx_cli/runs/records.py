@@ -21,6 +21,7 @@ from typing import Any, Final
 from ktx_cli.core import (
     RUN_ID,
     Command,
+    Hint,
     KtxError,
     Record,
     ResultWarning,
@@ -166,7 +167,8 @@ def _no_run(text: str, ids: Sequence[str], found: Sequence[str]) -> UsageError:
     if found:
         return UsageError(f"several runs begin with `{text}`", hint=f"use one of {listing(found)}")
     near = did_you_mean(text, [LATEST, *ids])
-    return UsageError(f"there is no run `{text}`", hint=f"did you mean `{near}`?" if near else Command("runs", "list"))
+    every = Hint("use `{}`; to list all runs: {}", LATEST, Command("runs", "list"))
+    return UsageError(f"there is no run `{text}`", hint=f"did you mean `{near}`?" if near else every)
 
 
 def save_report(layout: Layout, run_id: str, report: Mapping[str, Any]) -> None:

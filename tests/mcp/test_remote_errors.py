@@ -262,3 +262,11 @@ def test_the_place_of_a_database_is_not_part_of_the_error_of_a_statement(tmp_pat
         "connection `shop`: no column x",
         "connection `shop`: `DROP` statements are not run: ktx only reads",
     ]
+
+
+def test_a_caller_is_not_sent_to_whoever_runs_the_server_for_what_it_can_do(tmp_path: Path) -> None:
+    with serving(tmp_path, Load()) as wire:
+        assert wire.initialize().status == 200
+        for tool in ("discover_data", "wiki_search"):
+            _, error, text = wire.call(tool, {"query": "  "})
+            assert error is not None and error["hint"] == "write at least one word, for example `revenue`", text
