@@ -188,7 +188,8 @@ def unset_setting(layout: Layout, key: str) -> tuple[bool, list[ResultWarning]]:
     """
     names = key.split(".")
     if names[0] == "connections" and len(names) < 3:
-        raise UsageError(f"`{key}` is not a setting", hint=Command("connection", "remove", *(names[1:2] or ["ID"])))
+        remove = Command("connection", "remove", *(names[1:2] or ["ID"]))
+        raise UsageError(f"`{key}` is not a setting, but a whole connection or all of them", hint=remove)
 
     def changed(text: bytes) -> bytes:
         path: list[str | int] = []

@@ -68,6 +68,7 @@ def test_a_server_is_started_watched_and_stopped(stopped: Path) -> None:
     assert again["ok"] and again["data"]["outcome"] == "already running" and again["data"]["pid"] == found["pid"]
     other = start(stopped, "--port", "0")
     assert other["error"]["code"] == "busy" and other["error"]["details"]["differs"] == ["read_only", "privacy"]
+    assert "another server needs a folder of its own" in other["error"]["hint"]
     done = ktx("mcp", "stop", folder=stopped)
     assert (done.returncode, done.stdout) == (0, f"stopped (pid {found['pid']})\n")
     assert process_start(found["pid"]) is None
