@@ -200,7 +200,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     contents = records.contents()
     files = list(map(table_file, schema.tables))
     digest = _digest(job, files, schema.problems, contents)
-    written = _changed_alone(job, committed, contents, lambda known: _digest(job, files, schema.problems, known))
+    written = _changed_record(job, committed, contents, lambda known: _digest(job, files, schema.problems, known))
     if written is not None:
         reviewed = () if rows is None else joins.relationships
         plan = plan_record(job.driver, committed, records.known, written, reviewed)
@@ -271,12 +271,12 @@ def _known_schema(
         if not is_inferring:
             return KnownSchema(restricted=known.restricted)
         stated = {(each.child, each.child_columns, each.parent, each.parent_columns) for each in known.hints}
-        people = (
+        by_people = (
             DecidedJoin(each.child, each.child_columns[0], each.parent, each.parent_columns[0], accepted, is_written)
             for each, accepted, is_written in decided
             if not accepted or each.id[:4] not in stated
         )
-        return replace(known, decided=tuple(sorted(people, key=repr)))
+        return replace(known, decided=tuple(sorted(by_people, key=repr)))
     return None
 
 
@@ -423,6 +423,7 @@ class _RowScan:
         job, store, settings = self.job, self.job.store, self.job.settings
         until = monotonic() + settings.budget.seconds
         profiled = self._profile(recalling)
+        until += profiled.seconds_recalled
         questions.shown = shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
         unread = [each.profile.ref for each in profiled.tables if is_excluded(each.profile)]
         sparing: Connector = SparingConnector(recalling, unread) if unread else recalling
@@ -620,8 +621,9 @@ class _RowScan:
             failed = {each.table for each in failures.noted if each.stage is Stage.VALUES}
             failed |= {each.profile.ref for each in profiled.tables if each.profile.unsampled is Unsampled.FAILED}
             if failed:
-                kept = tuple(each for each in store.lists() if each.ref in failed)
-                dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
+                new = {(each.ref, each.column) for each in dictionary.columns}
+                old = (each for each in store.lists() if each.ref in failed and (each.ref, each.column) not in new)
+                dictionary = replace(dictionary, columns=(*dictionary.columns, *old))
             complete = monotonic() < until and not recalling.is_over_budget and not failed and not dictionary.problems
             stored = complete and all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
             store.save(profiled.tables, dictionary, evidence, profiled.waiting)
@@ -800,7 +802,7 @@ def _describe(
     return records, (), report
 
 
-def _changed_alone(
+def _changed_record(
     job: ScanJob, committed: Committed, contents: Mapping[str, bytes], digest: Callable[[Mapping[str, bytes]], str]
 ) -> dict[str, bytes | None] | None:
     """Return the record of decision points if nothing else has changed since the last scan, and no files if nothing has
@@ -812,12 +814,14 @@ def _changed_alone(
         return None
     if job.previous.digest == digest(contents):
         return {}
+    if DECISIONS not in contents:  # It was dropped by a setting, or cannot be read and is kept.
+        return None
     path = f"{committed.raw_folder}/{DECISIONS}"
     last = committed.base.read_many([path] if path in committed.files else []).get(path)
     others = {name: content for name, content in contents.items() if name != DECISIONS}
     if job.previous.digest != digest(others if last is None else {**others, DECISIONS: last}):
         return None
-    return {path: contents.get(DECISIONS)}
+    return {path: contents[DECISIONS]}
 
 
 def _nothing_to_read(job: ScanJob, connector: Connector, scope: Scope) -> list[ResultWarning]:

@@ -633,7 +633,7 @@ class Values:
     def __init__(self, layer: Layer, stamp: str, load: Callable[[], Iterable[ColumnValues]]) -> None:
         self._layer, self._stamp, self._load = layer, stamp, load
         self._unit = values_unit(layer.folder)
-        self._on_disk: Mapping[str, Sequence[ListedColumn]] | None = None
+        self._last: tuple[Tree, Mapping[str, Sequence[ListedColumn]]] | None = None
 
     def signatures(self) -> dict[str, str]:
         """Return the unit with its stamp and the signatures of the layer and last scan, which determine visibility."""
@@ -670,23 +670,22 @@ class Values:
 
     def release(self) -> None:
         """Release the lists and the model."""
-        self._on_disk = None
+        self._last = None
         self._layer.release()
 
     def _listed(self, tree: Tree) -> Mapping[str, Sequence[ListedColumn]]:
+        """Return the lists in a tree, which stay the same until they are released."""
         if not self._layer.units(tree):
             return {}
+        if self._last is None or self._last[0] is not tree:
 
-        def relations() -> Relations:
-            from ktx_cli.protection import read_relations
+            def relations() -> Relations:
+                from ktx_cli.protection import read_relations
 
-            return read_relations(tree, self._layer.connection)
+                return read_relations(tree, self._layer.connection)
 
-        if not isinstance(tree, WorkingTree):
-            return listed_values(self._layer.shown(tree), self._load(), relations)
-        if self._on_disk is None:
-            self._on_disk = listed_values(self._layer.shown(tree), self._load(), relations)
-        return self._on_disk
+            self._last = (tree, listed_values(self._layer.shown(tree), self._load(), relations))
+        return self._last[1]
 
 
 NOT_HERE: Final = "not here"

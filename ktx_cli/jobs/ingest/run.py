@@ -7,12 +7,11 @@ files in the project, and estimates the rest.
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ktx_cli.core import (
     CancelledError,
@@ -96,26 +95,8 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     A connection that fails does not stop the others; the report lists it. Raises `KtxError` if the run could not begin:
     invalid configuration, a configured backend that cannot run, a busy lock, an unusable repository.
     """
-    with report_outages(lambda message: request.emit(Notice(message))), _few_collections():
+    with report_outages(lambda message: request.emit(Notice(message))):
         return _run(plan_run(request))
-
-
-@contextlib.contextmanager
-def _few_collections() -> Iterator[None]:
-    """Let the garbage collector look for cycles less often.
-
-    A run keeps millions of objects of a large database, hardly any of them in cycles, and every look takes long.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-_OBJECTS: Final = 100_000
-"""The number of new objects after which a run looks for cycles among them, instead of Python's 700."""
 
 
 def _run(plan: RunPlan) -> tuple[IngestReport, list[ResultWarning]]:

@@ -650,6 +650,10 @@ class StoredOnlyConnector(ForwardingConnector):
 
     answered = 0
 
+    def affords(self, sql: str, *, max_rows: int = 1000) -> bool:
+        """Return True without asking the database what the statement would read: `query` does not send it."""
+        return True
+
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Answer a statement. Raises `NotStoredError` for one that would have to be sent."""
         if not self.recalls(sql, parameters, max_rows=max_rows):

@@ -383,6 +383,8 @@ class Profiled:
     """The tables about which statements were sent; None if that was not counted."""
     changed: frozenset[TableRef] | None = None
     """The tables that may have changed since they were last read; None if that was not compared."""
+    seconds_recalled: float = 0.0
+    """The time that counting stored samples took, which is not that of the budget."""
 
     def counts(self) -> ProfileCounts:
         """Return how many tables were profiled, and how many have the results of an earlier scan."""
@@ -464,6 +466,7 @@ def profile_tables(
         waiting=frozenset(connector.pinned),
         sent=frozenset(connector.sent),
         changed=connector.changed,
+        seconds_recalled=sampling.seconds_recalled,
     )
 
 
@@ -501,6 +504,7 @@ class _Sampling:
     """Samples and counts tables. `limits` have no deadline, and `exact` are the columns with exact texts.
 
     `in_vain`: the number of stored answers that did not suffice for a table, and are used once more.
+    `seconds_recalled`: see `Profiled`.
     """
 
     connector: Connector
@@ -509,6 +513,7 @@ class _Sampling:
     exact: Mapping[TableRef, frozenset[str]]
     failures: Failures
     in_vain: int = 0
+    seconds_recalled: float = 0.0
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def each(self, tables: Iterable[Table]) -> Iterator[tuple[SampledTable, int]]:
@@ -516,7 +521,7 @@ class _Sampling:
 
         These are only counted, which threads cannot do at once, and take no time of the budget.
         """
-        left = []
+        left, started = [], monotonic()
         for table in tables:
             found, answered = self._from_answers(table)
             if found is None:
@@ -524,6 +529,7 @@ class _Sampling:
                 self.in_vain += answered
             else:
                 yield found, answered
+        self.seconds_recalled = monotonic() - started
         timed = replace(self.limits, deadline=monotonic() + self.budget.seconds)
         yield from _each(functools.partial(self._one, timed), left, self.budget)
 

@@ -316,7 +316,7 @@ _SECURELY: Final = "PRAGMA secure_delete = ON"
 def _replace_lists(database: StateDatabase, connection: str, lists: Sequence[ColumnValues]) -> None:
     """Replace the value lists; call it in a transaction, where nobody else takes the same ids.
 
-    Lists that stay the same, which are nearly all of them on most nights, are not written again.
+    Lists with the same values, which are nearly all of them on most nights, are not written again.
     """
     wanted = {
         (each.ref.schema, each.ref.name, each.column): (

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ktx_cli.core import KtxError
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.scan.stages import Depth
@@ -80,3 +83,16 @@ def test_a_setting_switches_them_off(shop_project: Path, change: Change) -> None
     config.write_text(config.read_text() + "scan:\n  propose_decisions: false\n")
     scan(shop_project)
     assert points(shop_project) == {}
+
+
+def test_a_record_of_another_version_is_kept(
+    shop_project: Path, change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(shop_project, *ACCOUNTS)
+    scan(shop_project)
+    scan(shop_project)
+    before = record(shop_project)
+    monkeypatch.setattr("ktx_cli.scan.decisions.record.FORMAT", 2)
+    with pytest.raises(KtxError, match="has format 1, but this ktx reads format 2"):
+        scan(shop_project)
+    assert record(shop_project) == before

@@ -6,6 +6,8 @@ import contextlib
 import datetime
 import decimal
 import ipaddress
+import itertools
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,9 +18,11 @@ import pytest
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
-from ktx_cli.scan.profile import answers
+from ktx_cli.scan.profile import answers, profiler
 from ktx_cli.scan.profile.answers import UNUSED_SCANS, AnswerStore, RecallingConnector, decoded, encoded
+from ktx_cli.scan.profile.profiler import Budget, SampledTable, count_sample, profile_tables
 from ktx_cli.scan.profile.reuse import evidence_of
+from ktx_cli.warehouses import sampling
 from ktx_cli.warehouses.port import (
     Column,
     ForwardingConnector,
@@ -405,3 +409,45 @@ def test_a_wrapped_connection_tells_who_reads_and_what_catalog() -> None:
     assert set(before) == {A, view}
     source.user = "ben"
     assert evidence_of(measured, tables, "1.0")[A] != before[A], "another user may see other rows"
+
+
+class Filled(Warehouse):
+    """Has two rows in every table."""
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        self.sent.append(sql)
+        return QueryResult(("id",), ((1,), (2,)))
+
+
+def test_stored_samples_ask_nothing_and_take_no_time_of_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables whose answers may not be stored are asked after them, and nothing is asked about these before either."""
+    layout, refs = Layout(tmp_path), [TableRef("s", f"t{number}") for number in range(6)]
+    clock = itertools.count()
+    seen: list[tuple[TableRef, int]] = []
+
+    def count(asked: Table, *more: Any) -> SampledTable:
+        seen.append((asked.ref, len(warehouse.asked)))
+        for _ in range(100):
+            next(clock)
+        return count_sample(asked, *more)
+
+    monkeypatch.setattr(profiler, "count_sample", count)
+    for module in (profiler, sampling):
+        monkeypatch.setattr(module, "monotonic", lambda: float(next(clock)))
+    with open_for_writing(layout) as database:
+        store, evidence = AnswerStore(database, layout.state, "shop"), dict.fromkeys(refs, "1")
+        for sent in (refs, refs[:2]):
+            warehouse = Filled()
+            connector = RecallingConnector(
+                warehouse, list(map(table, refs)), store, evidence, unstored=refs[:2], gigabytes=1.0
+            )
+            seen.clear()
+            found = profile_tables(connector, list(map(table, refs)), Budget(seconds=600, concurrency=1))
+            connector.finish(is_complete=True)
+            assert {name for each in warehouse.sent for name in re.findall(r"t\d", each)} == {ref.name for ref in sent}
+            assert found.statements == len(warehouse.sent)
+            assert all(each.profile.unsampled is None for each in found.tables)
+    assert seen[:4] == [(ref, 0) for ref in refs[2:]]
+    assert found.seconds_recalled > 400
