@@ -107,8 +107,8 @@ def _state_of(served: Served, state: ServerState) -> ServerState:
     if follower is None or follower.snapshot is None:
         return state
     problem = follower.problem
-    told = None if problem is None else {"message": mask(problem.message), "hint": mask(problem.hint or "") or None}
-    return replace(state, snapshot=follower.snapshot.to_json(), problem=told)
+    shown = None if problem is None else {"message": mask(problem.message), "hint": mask(problem.hint or "") or None}
+    return replace(state, snapshot=follower.snapshot.to_json(), problem=shown)
 
 
 def _snapshots(served: Sequence[Served]) -> Measured:

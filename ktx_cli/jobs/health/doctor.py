@@ -147,8 +147,8 @@ def _running(server: ServerStatus) -> CheckResult:
     where = f"the server at {server.state.base} responds, pid {server.state.pid}"
     if server.problem is None:
         return CheckResult(SERVER, Level.OK, where)
-    told = None if server.warning is None else server.warning.hint
-    return CheckResult(SERVER, Level.WARN, f"{where}, but {server.problem}", told or Command("mcp", "logs"))
+    hint = None if server.warning is None else server.warning.hint
+    return CheckResult(SERVER, Level.WARN, f"{where}, but {server.problem}", hint or Command("mcp", "logs"))
 
 
 def check_identity(context: CheckContext) -> list[CheckResult]:
