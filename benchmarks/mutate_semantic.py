@@ -159,7 +159,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "other rows are refused where they are asked for",
         "plan/planner.py",
-        "if len(name.hops) != 1 or dimension.expression.via:",
+        "if len(name.hops) != 1 or dimension.expression.via_to(name):",
         "if len(name.hops) != 1:",
     ),
     Mutation(

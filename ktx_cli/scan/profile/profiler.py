@@ -521,15 +521,16 @@ class _Sampling:
 
         These are only counted, which threads cannot do at once, and take no time of the budget.
         """
-        left, started = [], monotonic()
+        left, recalled, started = [], 0, monotonic()
         for table in tables:
             found, answered = self._from_answers(table)
+            recalled += answered
             if found is None:
                 left.append(table)
                 self.in_vain += answered
             else:
                 yield found, answered
-        self.seconds_recalled = monotonic() - started
+        self.seconds_recalled = monotonic() - started if recalled else 0.0
         timed = replace(self.limits, deadline=monotonic() + self.budget.seconds)
         yield from _each(functools.partial(self._one, timed), left, self.budget)
 
