@@ -54,7 +54,7 @@ def similar_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 _FEW_SHARE: Final = 3
-"""A word of no more names than this always tells names apart."""
+"""A word in at most this many names always distinguishes them."""
 
 
 def _name_words(name: str) -> set[str]:
@@ -64,7 +64,7 @@ def _name_words(name: str) -> set[str]:
 
 
 FEW_NAMES: Final = 12
-"""Unknown names are answered with all known names if there are no more than these."""
+"""The hint for an unknown name lists all known names if there are at most this many."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -805,10 +805,10 @@ def _describe(
 def _changed_record(
     job: ScanJob, committed: Committed, contents: Mapping[str, bytes], digest: Callable[[Mapping[str, bytes]], str]
 ) -> dict[str, bytes | None] | None:
-    """Return the record of decision points if nothing else has changed since the last scan, and no files if nothing has
-    changed at all; otherwise None.
+    """Return the record of decision points if only it has changed, {} if nothing has, or else None.
 
-    No other file depends on that record. `digest` is that of a scan with the given contents of records.
+    Compared with the last scan. No other file depends on that record. `digest` is that of a scan with the given
+    contents of records.
     """
     if job.previous is None or job.previous.files != committed.files:
         return None

@@ -108,7 +108,7 @@ _TRIED: Final = 5
 _UNRESOLVED: Final = 0.9
 """Penalty for a dimension that a fact does not reach."""
 _REFUSED: Final = 0.6
-"""How much worse than a refused draft an accepted one may be."""
+"""The maximum score by which an accepted draft may be worse than a refused one that it replaces."""
 _ENTITY: Final = 0.8
 """Score if a source is about the subject of the question."""
 _FEW: Final = 8
@@ -561,7 +561,7 @@ class Drafter:
         return next((measure for measure, summed in sums if summed and summed[1] == column.name), None)
 
     def _is_amount(self, fact: Source, column: Column) -> bool:
-        """Whether a column is a number that is added up, rather than one to group by."""
+        """Return whether a column is a number to sum rather than to group by."""
         if column.type.value != "number" or column.name in fact.grain or column.name.endswith("_id"):
             return False
         names = set(column.name.casefold().split("_"))

@@ -384,7 +384,7 @@ class Profiled:
     changed: frozenset[TableRef] | None = None
     """The tables that may have changed since they were last read; None if that was not compared."""
     seconds_recalled: float = 0.0
-    """The time that counting stored samples took, which is not that of the budget."""
+    """The seconds spent on counting stored samples, which are not part of the budget."""
 
     def counts(self) -> ProfileCounts:
         """Return how many tables were profiled, and how many have the results of an earlier scan."""
