@@ -297,7 +297,7 @@ def _not_unique(fact: Source, repeated: int) -> SemanticError:
     return SemanticError(
         f"the grain of `{fact.name}` ({', '.join(fact.grain)}) is declared as unique but is not: "
         f"{plural(repeated, 'value')} occur in more than one row",
-        hint=f"list the columns that make a row unique as `grain: [...]` in the file of {fact.name}",
+        hint=f"list the columns that make a row unique as `grain: [...]` in the definition of `{fact.name}`",
         code="cardinality",
         details={"fact": fact.name, "grain": list(fact.grain), "repeated": repeated},
     )

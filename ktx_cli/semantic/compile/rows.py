@@ -167,7 +167,7 @@ class Rows:
         place = "as `field` of the time range" if asked else ""
         place += " and " if asked and grouped else ""
         place += "as a dimension, instead of metric_time" if grouped else "" if asked else "instead of metric_time"
-        default = f"; or set `default_time_dimension: COLUMN` in the file of {self.fact.name}" if own else ""
+        default = f"; or set `default_time_dimension: COLUMN` in the definition of `{self.fact.name}`" if own else ""
         times = own or self._joined_times()
         hint = Hint(f"use a time column{f' ({listing(times)})' if times else ''} {place}")
         example = Hint(", for example `{}`", plan.query.time_range_with(field=times[0])) if asked and times else ""
@@ -282,7 +282,7 @@ def _is_metric_time(expression: Expression) -> bool:
 def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
     """Return the error for a name that no join reaches."""
     message = f"`{expression.text}` cannot be reached from `{fact}`: no join leads to `{'.'.join(name.hops) or name}`"
-    hint = f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or remove one of the two"
+    hint = f"add a join to {listing(name.hops[-1:])} in the definition of `{fact}`, or remove `{expression.text}`"
     return SemanticError(message, hint=hint, code="unreachable", details={"fact": fact, "name": str(name)})
 
 
@@ -459,7 +459,7 @@ def _prefixes(rows: Rows, condition: RowFilter) -> set[tuple[Edge, ...]]:
             raise
         text = condition.expression.text
         message = f"the filter `{text}` cannot reach `{rows.fact.name}`: {error.message}"
-        hint = f'limit the filter to its facts: {{"expr": "{text}", "facts": [...]}}, or remove one of the two'
+        hint = f'limit the filter to facts that it reaches: {{"expr": "{text}", "facts": [...]}}, or remove it'
         details = {"fact": rows.fact.name, "filter": text}
         raise SemanticError(message, hint=hint, code="unreachable_filter", details=details) from None
 

@@ -155,7 +155,7 @@ class BranchBuilder:
         stored = self.rows.fact.column(name)
         if stored is None:
             message = f"`{self.branch.fact}` has no column `{name}`, which `over` of one of its measures names"
-            raise SemanticError(message, hint="correct `over` in the file of the measure", code="definition")
+            raise SemanticError(message, hint="correct `over` in the definition of the measure", code="definition")
         return Name((), stored.name)
 
     def _dimension_values(self) -> dict[int, exp.Expr]:

@@ -282,7 +282,7 @@ class Names:
         return Name(hops, column.name, self._via_to(parts, hops))
 
     def _via_to(self, parts: Sequence[str], hops: Sequence[str]) -> tuple[str, ...]:
-        """Return the joins that the query requires for a column, by its name as written or by the source it is in."""
+        """Return the joins that `via` requires for a column: those for its name as written, or for its source."""
         written = {".".join(each).casefold() for each in (parts, hops)}
         targets = ((target.casefold(), path) for target, path in self.via.items())
         found = (path for target, path in targets if any(f"{name}.".startswith(f"{target}.") for name in written))
@@ -366,7 +366,7 @@ class Names:
             message = f"`{source.name}.{column.name}` cannot be {use}: it is {visibility.value}"
             hint = (
                 f"measures and segments of {source.name} can still use it; change its `visibility` in the "
-                "file of the source"
+                f"definition of `{source.name}`"
             )
             details = {"source": source.name, "column": column.name}
             raise SemanticError(message, hint=hint, code="hidden", details=details)

@@ -350,7 +350,7 @@ class _AxisFinder:
             message = (
                 f"{self._what} could be computed over {listing(f'`{self._source.name}.{each}`' for each in asked)}"
             )
-            hint = f"omit one of them, or set `time:` in the file of {self._source.name}"
+            hint = f"omit one of them, or set `time:` in the definition of `{self._source.name}`"
             raise SemanticError(message, hint=hint, code="grain")
         return asked[0]
 
@@ -379,7 +379,7 @@ class _AxisFinder:
         found = self._source.column(name)
         if found is None:
             message = f"`{self._source.name}` has no column `{name}`, which `over` of one of its measures names"
-            raise SemanticError(message, hint="correct `over` in the file of the measure", code="definition")
+            raise SemanticError(message, hint="correct `over` in the definition of the measure", code="definition")
         return Name((), found.name)
 
     @property
@@ -394,7 +394,7 @@ class _AxisFinder:
     def _without_time(self) -> SemanticError:
         return SemanticError(
             f"{self._what} needs a time column, and `{self._source.name}` does not say which of its columns to use",
-            hint=f"set `default_time_dimension: COLUMN` in the file of {self._source.name}",
+            hint=f"set `default_time_dimension: COLUMN` in the definition of `{self._source.name}`",
             code="grain",
         )
 

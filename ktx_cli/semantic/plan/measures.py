@@ -125,7 +125,7 @@ class Measures:
     def _treatment(self, measure: Measure, around: Treatment, what: str) -> Treatment:
         if None not in (measure.cumulative, around.cumulative) and measure.cumulative != around.cumulative:
             message = f"{what} is cumulative, and so is the measure that uses it"
-            raise SemanticError(message, hint="remove `cumulative` from one of the two in its file", code="definition")
+            raise SemanticError(message, hint="remove `cumulative` from one of the two measures", code="definition")
         return replace(
             around,
             time=around.time or measure.time,
@@ -243,7 +243,7 @@ class Measures:
         source = self._names.find_source(parts[0])
         if source is not None and source.visibility is Visibility.HIDDEN:
             message = f"`{source.name}` cannot be counted: it is hidden"
-            hint = "change its `visibility` in the file of the source"
+            hint = f"change `visibility` in the definition of `{source.name}`"
             raise SemanticError(message, hint=hint, code="hidden", details={"source": source.name})
         return source
 
@@ -263,8 +263,8 @@ class Measures:
                 parts = column_parts(column)
                 if self.find(parts) and not self.is_column(parts):
                     hint = (
-                        "use the measure without the aggregate; to aggregate it a second time, define a "
-                        "measure with `per:` in its file"
+                        "use the measure without the aggregate; to aggregate it a second time, define "
+                        "another measure with `per:`"
                     )
                     raise SemanticError(
                         f"`{text}` aggregates `{'.'.join(parts)}`, which is already a measure", hint=hint, code="query"
@@ -375,7 +375,7 @@ def require_public(source: Source, measure: Measure) -> None:
     hidden = Visibility.HIDDEN in (measure.visibility, source.visibility)
     if hidden or measure.visibility is Visibility.INTERNAL:
         message = f"`{source.name}.{measure.name}` cannot be queried: it is {'hidden' if hidden else 'internal'}"
-        hint = "other measures can still use it; change its `visibility` in the file of its source"
+        hint = f"other measures can still use it; to query it, change its `visibility` in `{source.name}`"
         raise SemanticError(message, hint=hint, code="hidden", details={"source": source.name, "measure": measure.name})
 
 

@@ -577,7 +577,7 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
         kind = Relationship.ONE_TO_ONE if fact.grain == (reference.name,) else Relationship.MANY_TO_ONE
         details["join"] = f"{{to: {end.name}, on: {reference.name} = {end.name}.{key}, relationship: {kind.value}}}"
         hints.append(
-            f"if `{reference.name}` refers to {end.name}, add it to `joins` in the file of {fact.name}: "
+            f"if `{reference.name}` refers to {end.name}, add it to `joins` in the definition of `{fact.name}`: "
             f"`- {details['join']}`"
         )
     if as_of := as_of_hint(fact, end):

@@ -134,13 +134,13 @@ def test_rows_without_a_key_cannot_be_told_apart() -> None:
         (
             {"measures": ["orders.orders"], "dimensions": ["metric_time"]},
             "use a time column (orders.placed_at, orders.shipped_on) as a dimension, instead of metric_time; or set"
-            " `default_time_dimension: COLUMN` in the file of orders",
+            " `default_time_dimension: COLUMN` in the definition of `orders`",
         ),
         (
             {"measures": ["orders.orders"], "time_range": {"start": "2024-01-01"}},
             "use a time column (orders.placed_at, orders.shipped_on) as `field` of the time range, for example"
             ' `"time_range": {"field": "orders.placed_at", "start": "2024-01-01"}`; or set'
-            " `default_time_dimension: COLUMN` in the file of orders",
+            " `default_time_dimension: COLUMN` in the definition of `orders`",
         ),
         (
             {"measures": ["lines.pieces"], "dimensions": ["metric_time"]},

@@ -63,7 +63,7 @@ HIDDEN = ("bills", "secret")
             ("o",),
             [
                 "group by `bills.status`, which has one value per row",
-                "to `joins` in the file of bills: `- {to: orders, on: o = orders.o, relationship: one_to_one}`",
+                "to `joins` in the definition of `bills`: `- {to: orders, on: o = orders.o, relationship: one_to_one}`",
                 'to count each row in every matching group, use `"via": {"orders": "customers"}`',
             ],
         ),
