@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Argument, Command, Hint, monotonic
+from ktx_cli.core import Argument, Command, Hint, listing, monotonic
 from ktx_cli.semantic.calendar import UTC_NAME
 from ktx_cli.semantic.caller import NOBODY, Caller
 from ktx_cli.semantic.compile.build import Build, FactUse
@@ -129,12 +129,16 @@ def _longest(paths: Mapping[str, Path]) -> list[Path]:
 
 
 def _why(build: Build, path: Path) -> str:
-    others = build.names.graph.longer(path, (path.edges[-1].name,))
-    plan = build.plan
-    expressions = [*(each.expression for each in plan.dimensions), *(each.expression for each in plan.filters)]
-    asked = [via for expression in expressions for name in expression.names for via in expression.via_to(name)]
-    if any(label in asked for edge in path.edges for label in edge.labels):
-        return f"via {'.'.join(dict.fromkeys(asked))}"
+    graph = build.names.graph
+    asked = []
+    for hops, via in build.names.required:
+        with contextlib.suppress(SemanticError):  # only this fact's path is ambiguous, and the query does not use it
+            chosen = graph.path(path.start, hops, via)
+            if chosen is not None and chosen.edges and path.edges[: len(chosen.edges)] == chosen.edges:
+                asked.append(".".join(via))
+    if asked:
+        return f"via {listing(dict.fromkeys(asked))}"
+    others = graph.longer(path, (path.edges[-1].name,))
     return "the only path" if not others else f"the shortest path; also {', '.join(map(str, others[:3]))}"
 
 
@@ -220,21 +224,28 @@ def compile_query(
 ) -> CompiledQuery:
     """Compile a query. Raises `SemanticError` if it has no correct answer."""
     parsed = query if isinstance(query, Query) else parse_query(query)
+    found = functools.partial(_compiled, model, caller, now or datetime.now(UTC), graph or graph_of(model))
+    compiled = found(parsed, is_part=False)
+    if not parsed.totals or not compiled.plan.outputs:
+        return compiled
+    return replace(compiled, totals=_totals(parsed, functools.partial(found, is_part=True)))
+
+
+def _compiled(
+    model: Model, caller: Caller, now: datetime, graph: Graph, query: Query, *, is_part: bool
+) -> CompiledQuery:
     try:
-        planner = Planner(model, graph or graph_of(model), parsed, caller, now or datetime.now(UTC))
-        plan = planner.plan()
+        planner = Planner(model, graph, query, caller, now)
+        plan = planner.plan(is_part=is_part)
         compiled = compile_plan(Build(planner.names, plan))
     except RecursionError:
         raise SemanticError("the query is nested too deeply", hint="split it into several queries") from None
     except OverflowError as error:
         raise SemanticError(str(error), hint="use times in the years 1 to 9999") from None
     except SemanticError as error:
-        error.hint = error.hint and error.hint.rewrite(functools.partial(_with_given_joins, parsed))
+        error.hint = error.hint and error.hint.rewrite(functools.partial(_with_given_joins, query))
         raise
-    totals = None
-    if parsed.totals and plan.outputs:
-        totals = _totals(parsed, lambda bare: compile_query(model, bare, caller=caller, now=now, graph=graph))
-    return CompiledQuery(plan, compiled, model.dialect, totals)
+    return CompiledQuery(plan, compiled, model.dialect)
 
 
 def _with_given_joins(query: Query, part: str) -> str:

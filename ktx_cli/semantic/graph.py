@@ -81,6 +81,11 @@ class Path:
         """Whether a row at the start matches at most one row at the end."""
         return all(edge.to_one for edge in self.edges)
 
+    @property
+    def joins(self) -> set[str]:
+        """The names of its joins in `via`."""
+        return {name for edge in self.edges for name in (edge.name, *edge.labels)}
+
     def then(self, edges: Iterable[Edge]) -> Path:
         """Return the path extended by more joins."""
         return Path(self.start, (*self.edges, *edges))
@@ -136,6 +141,14 @@ class Graph:
         if isinstance(found, SemanticError):
             raise copy.copy(found)  # callers may change the error
         return found
+
+    def goes_through(self, start: str, hops: Sequence[str], via: Sequence[str]) -> bool:
+        """Return whether the path from a fact uses all joins in `via`, or is a choice of several."""
+        try:
+            path = self.path(start, hops, via)
+        except SemanticError:  # whatever reads the path raises it
+            return True
+        return path is not None and {start, *path.joins}.issuperset(via)
 
     def reaches(self, start: str, target: str) -> bool:
         """Return whether a source reaches another one over to-one joins."""

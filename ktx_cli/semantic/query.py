@@ -217,13 +217,13 @@ def _order(value: Any, key: str) -> tuple[QueryOrder, ...]:
 def _range(value: Any, key: str) -> QueryRange:
     found = QueryRange(**_texts(value, key, ("field", "start", "end", "last"), None))
     if found.last is not None and (found.start is not None or found.end is not None):
-        message = f"`{key}` combines `last` with `start` or `end`"
+        message = "the time range has both a length and a start or an end"
         either = Argument(key, {"last": found.last}), Argument(key, {"start": "2024-01-01", "end": "2025-01-01"})
         raise SemanticError(message, hint=Hint("use either `{}` or a start and an end: `{}`", *either), code=TIME_RANGE)
     if found.last is None and found.start is None and found.end is None:
-        year = Argument(key, {"start": "2024-01-01", "end": "2025-01-01"})
-        message = f"`{key}` needs `start`, `end` or `last`"
-        raise SemanticError(message, hint=Hint("for example: `{}`", year), code=TIME_RANGE)
+        month, year = Argument(key, {"last": "1 month"}), Argument(key, {"start": "2024-01-01", "end": "2025-01-01"})
+        message = "the time range has no start, end or length"
+        raise SemanticError(message, hint=Hint("for example: `{}` or `{}`", month, year), code=TIME_RANGE)
     return found
 
 
@@ -267,14 +267,18 @@ def _via_map(value: Any, key: str = "via") -> dict[str, tuple[str, ...]]:
         return {}
     if not isinstance(value, Mapping):
         raise _wrong(f"`{key}`", "must be an object that maps target sources to paths", '"via": {"regions": "bill_to"}')
-    return {str(target): _path(path, f"{key}.{target}") for target, path in value.items()}
+    paths = {str(target): _path(path, f"{key}.{target}") for target, path in value.items()}
+    return {target: path for target, path in paths.items() if path}
 
 
 def _path(value: Any, where: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
-        return tuple(part for part in value.split(".") if part)
+        path = tuple(part for part in value.split(".") if part)
+        if not path:
+            raise _wrong(f"`{where}`", "names no join", '"via": {"regions": "bill_to"}')
+        return path
     return _text_list(value, where)
 
 

@@ -56,6 +56,11 @@ def test_totals_are_over_what_having_and_limit_leave_out(shop: Connector) -> Non
     assert filtered.totals == (sum(each["gift"] for each in ORDERS),)
 
 
+def test_totals_keep_the_joins_that_the_query_chooses_for_its_dimensions(shop: Connector) -> None:
+    roles = {"dimensions": ["regions.name"], "via": {"regions": "billed"}, "totals": True}
+    assert asked(shop, {"measures": ["orders.orders"], **roles}).totals == (len(ORDERS),)
+
+
 def test_totals_without_a_measure_are_none(shop: Connector) -> None:
     assert asked(shop, {"dimensions": ["orders.status"], "totals": True}).totals is None
 

@@ -40,6 +40,16 @@ ROLE = "orders -> regions (billed)"
         ),
         (ORDERS | {"dimensions": ["billed.name"]}, [(ROLE, "the only path")]),
         (ORDERS | {"dimensions": ["regions.name"], "via": {"regions": "billed"}}, [(ROLE, "via billed")]),
+        (ORDERS | {"dimensions": [{"field": "regions.name", "via": "billed"}]}, [(ROLE, "via billed")]),
+        (ORDERS | {"filters": [{"expr": "regions.name = 'x'", "via": "billed"}]}, [(ROLE, "via billed")]),
+        (
+            {"measures": ["count(orders.id) filter (where regions.name = 'x')"], "via": {"regions": "billed"}},
+            [(ROLE, "via billed")],
+        ),
+        (
+            ORDERS | {"dimensions": ["regions.name", "customers.tier"], "via": {"regions": "billed"}},
+            [(ROLE, "via billed"), ("orders -> customers", "the only path")],
+        ),
     ],
 )
 def test_paths_and_why(query: dict[str, Any], paths: list[tuple[str, str]], shop: Connector) -> None:

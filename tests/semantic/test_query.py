@@ -133,6 +133,7 @@ def test_what_is_read(asked: dict[str, Any], field: str, wanted: Any) -> None:
         (M | {"comparison": {}}, "`comparison` has no `offset`", "offset"),
         (M | {"parameters": {"a": [1]}}, "`parameters.a` must be a string, a number or a boolean", '"a": "value"'),
         (M | {"parameters": {1: 1}}, "`parameters` must be an object", "parameters"),
+        (M | {"via": {"r": "."}}, "`via.r` names no join", "bill_to"),
         (M | {"via": "a"}, "`via` must be an object that maps target sources to paths", "bill_to"),
     ],
 )
@@ -147,8 +148,16 @@ def test_what_is_refused(asked: Any, message: str, hint: str) -> None:
 @pytest.mark.table(
     ("time_range", "message", "hint"),
     [
-        ({}, "needs `start`, `end` or `last`", '`"time_range": {"start": "2024-01-01", "end": "2025-01-01"}`'),
-        ({"last": "1 day", "end": "2024-01-01"}, "combines `last` with", '`"time_range": {"last": "1 day"}` or'),
+        (
+            {},
+            "the time range has no start, end or length",
+            '`"time_range": {"start": "2024-01-01", "end": "2025-01-01"}`',
+        ),
+        (
+            {"last": "1 day", "end": "2024-01-01"},
+            "has both a length and a start or an end",
+            '`"time_range": {"last": "1 day"}` or',
+        ),
     ],
 )
 def test_time_ranges_that_are_refused(time_range: Any, message: str, hint: str) -> None:

@@ -123,6 +123,8 @@ def _pairs(texts: Sequence[str] | None, option: str, example: str) -> dict[str, 
         name, equal, value = text.partition("=")
         if not equal or not name.strip():
             raise UsageError(f"{option} requires NAME=VALUE, not `{text}`", hint=f"{option} {example}")
+        if name.strip() in found:
+            raise UsageError(f"{option} is given twice for `{name.strip()}`", hint="remove one of them")
         found[name.strip()] = value
     return found
 

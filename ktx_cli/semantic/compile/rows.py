@@ -527,7 +527,7 @@ def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
     if rows.many_prefixes(asked.expression):
         own = rows.build.plan.query.time_range_with(field=METRIC_TIME)
         raise SemanticError(
-            f"the `time_range` on `{asked.expression.text}` cannot be applied to `{rows.fact.name}`, "
+            f"the time range on `{asked.expression.text}` cannot be applied to `{rows.fact.name}`, "
             "whose rows have several of these times",
             hint=Hint("to filter each fact by its own time, use `{}`", own),
             code="unreachable_filter",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ktx_cli.core import Argument, Hint
 from ktx_cli.semantic.compile.build import (
     Build,
     aliased,
@@ -42,6 +43,7 @@ from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeho
 from ktx_cli.semantic.model import DAY, SemanticError, SemiAdditive
 from ktx_cli.semantic.plan.axis import TimeReader, filled_time, reader, with_axes
 from ktx_cli.semantic.plan.plan import Dimension, Output, Plan, differs_in_length, earlier_range, instant
+from ktx_cli.semantic.query import TIME_RANGE
 
 if TYPE_CHECKING:
     from ktx_cli.semantic.plan.plan import Axis, Leaf, RowFilter, TimeRange, Treatment
@@ -176,16 +178,17 @@ class BranchBuilder:
         if self.periods is not None or self.axis is None:
             return
         cumulative = treatment.cumulative
-        hint = f"add `{self.branch.fact}.{self.over}:month` to the dimensions"
+        dimension = f"add `{self.branch.fact}.{self.over}:month` to the dimensions"
         if cumulative is not None and (cumulative.window is not None or cumulative.to_date is not None):
             raise SemanticError(
-                f"a rolling or to-date measure of `{self.branch.fact}` requires its time as a dimension", hint=hint
+                f"a rolling or to-date measure of `{self.branch.fact}` requires its time as a dimension", hint=dimension
             )
         if treatment.offset is not None and self.axis.asked is None:
             message = (
-                f"the offset of a measure of `{self.branch.fact}` requires its time as a dimension, or a `time_range`"
+                f"the offset of a measure of `{self.branch.fact}` requires its time as a dimension, or a time range"
             )
-            raise SemanticError(message, hint=hint)
+            month = Argument(TIME_RANGE, {"last": "1 month"})
+            raise SemanticError(message, hint=Hint("{}; or a time range: `{}`", dimension, month))
 
     def _ranged(self) -> list[exp.Expr]:
         """Return the conditions that a row is in the time of the branch.

@@ -145,6 +145,8 @@ class Names:
 
     `parameters`: the template values, besides those of the caller. `facts`: the sources whose measures are queried,
     where bare columns are looked up first. `via`: the joins that a query requires on the paths to its sources.
+    `required`: those that apply to a name, each by the hops to it, with the key in `via` or None for a name's own.
+    `reached`: the hops of all names, as text.
     """
 
     def __init__(self, model: Model, graph: Graph, parameters: Mapping[str, Any], caller: Caller = NOBODY) -> None:
@@ -156,6 +158,8 @@ class Names:
         self._masks: dict[str, Mapping[str, Mask]] = {}
         self.facts: tuple[str, ...] = ()
         self.via: Mapping[str, tuple[str, ...]] = {}
+        self.required: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
+        self.reached: dict[str, None] = {}
         self._defined: dict[tuple[str, str], Expression] = {}
 
     def source(self, name: str) -> Source:
@@ -226,8 +230,14 @@ class Names:
         expression = with_names(
             tree, None, text, lambda column: self.asked_name(column_parts(column), grouped=grouped), via
         )
+        self.require(expression)
         self._require_no_subtracted_times(expression)
         return expression
+
+    def require(self, expression: Expression) -> None:
+        """Record the joins that an expression of the query requires itself."""
+        if expression.via:
+            self.required |= {(name.hops, expression.via): None for name in expression.names}
 
     def example_count(self) -> str | None:
         """Return a count that a query may use: of a fact's rows, else of any source with a key, or None without one."""
@@ -284,9 +294,15 @@ class Names:
     def _via_to(self, parts: Sequence[str], hops: Sequence[str]) -> tuple[str, ...]:
         """Return the joins that `via` requires for a column: those for its name as written, or for its source."""
         written = {".".join(each).casefold() for each in (parts, hops)}
-        targets = ((target.casefold(), path) for target, path in self.via.items())
-        found = (path for target, path in targets if any(f"{name}.".startswith(f"{target}.") for name in written))
-        return next(found, ())
+        self.reached[".".join(hops)] = None
+        named = [
+            target for target in self.via if any(f"{name}.".startswith(f"{target.casefold()}.") for name in written)
+        ]
+        if not named:
+            return ()
+        target = max(named, key=len)
+        self.required[tuple(hops), self.via[target]] = target
+        return self.via[target]
 
     def _hops(self, hops: Sequence[str]) -> tuple[str, ...]:
         """Return the hops with sources spelled as in their files."""

@@ -32,13 +32,13 @@ def asked_range(asked: QueryRange, now: datetime) -> Bounds:
         end = later(now.date(), 1, "day")
         try:
             return later(end, -span.count, span.unit), end
-        except OverflowError as error:
-            hint = "use times within the years 1 to 9999"
-            raise SemanticError(str(error), hint=hint, code=TIME_RANGE) from None
+        except OverflowError:
+            message = f"the last {span} would begin before the year 1"
+            raise SemanticError(message, hint="use a shorter period", code=TIME_RANGE) from None
     start = None if asked.start is None else _parsed(parse_range_value, asked.start, "start")
     stop = None if asked.end is None else _parsed(parse_range_value, asked.end, "end")
     if start is not None and stop is not None and instant(start) >= instant(stop):
-        message = f"`time_range` ends at {stop}, which is not after its start {start}"
+        message = f"the time range ends at {stop}, which is not after its start {start}"
         year = Argument("time_range", {"start": "2024-01-01", "end": "2025-01-01"})
         hint = Hint("the end is exclusive, so all of 2024 is `{}`", year)
         raise SemanticError(message, hint=hint, code=TIME_RANGE)
@@ -49,7 +49,8 @@ def _parsed(parse: Callable[[str], Value], text: str, key: str) -> Value:
     try:
         return parse(text)
     except SemanticError as error:
-        message = f"`time_range.{key}`: {error.message}"
+        part = {"last": "length"}.get(key, key)
+        message = f"the {part} of the time range is invalid: {error.message}"
         raise SemanticError(message, hint=error.hint, code=TIME_RANGE, details=error.details) from None
 
 

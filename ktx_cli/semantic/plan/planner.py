@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.core import Argument, Hint, listing, plural
+from ktx_cli.core import Argument, Hint, listing, plural, suggestion
 from ktx_cli.semantic.calendar import parse_span
 from ktx_cli.semantic.expressions.fragments import has_aggregate
 from ktx_cli.semantic.expressions.names import (
@@ -63,10 +63,10 @@ if TYPE_CHECKING:
 _NOT_NAME: Final = re.compile(r"\W+")
 _COMPARED: Final = ("previous", "change", "change_pct")
 _COMPARABLE: Final = (
+    Argument("time_range", {"last": "1 month"}),
     Argument("time_range", {"start": "2025-01-01", "end": "2026-01-01"}),
-    Argument("comparison", "1 year"),
 )
-"""Arguments that a comparison with an earlier period works with."""
+"""Time ranges that have a previous period."""
 
 
 class Planner:
@@ -85,11 +85,12 @@ class Planner:
         self._result_texts: list[str] = []
         self._notes: list[str] = []
 
-    def plan(self) -> Plan:
-        """Return the plan. Raises `SemanticError` for unknown, ambiguous or hidden names and ambiguous paths."""
+    def plan(self, *, is_part: bool = False) -> Plan:
+        """Return the plan. Raises `SemanticError` for unknown, ambiguous or hidden names and ambiguous paths.
+
+        `is_part`: the query is a part of another one, and joins in `via` may belong to columns of the rest.
+        """
         query = self._query
-        for via in query.via.values():
-            self._require_joins(via)
         self._find_facts()
         self._dimensions = self._named_dimensions()
         measures = Measures(self.names, query.segments, self._kept_names())
@@ -126,6 +127,9 @@ class Planner:
             named_by=measures.named_by,
             notes=tuple(self._notes),
         )
+        if not is_part:
+            self._require_targets()
+        self._require_joins(plan)
         self._require_dimensions_of_rows(plan)
         return with_axes(self.names, plan)
 
@@ -234,8 +238,8 @@ class Planner:
         asked = self._query.time_range
         start, end = (None, None) if asked is None else asked_range(asked, self._now)
         if start is None or end is None:
-            hint = Hint("add a start and an end, for example `{}`; or compare with a fixed offset: `{}`", *_COMPARABLE)
-            message = "comparing with the previous period requires a `time_range` with `start` and `end`"
+            hint = Hint("for example: `{}` or `{}`", *_COMPARABLE)
+            message = "a comparison with the previous period requires a time range with a start and an end"
             raise SemanticError(message, hint=hint, code=TIME_RANGE)
         span = length(start, end)
         for dimension in self._dimensions:
@@ -244,7 +248,7 @@ class Planner:
                     f"the previous period is {span} earlier, which is not a whole number of periods of one "
                     f"{dimension.grain}"
                 )
-                raise SemanticError(message, hint="group by day, or use a `time_range` of whole periods", code="grain")
+                raise SemanticError(message, hint="group by day, or use a time range of whole periods", code="grain")
         return span
 
     def _named_dimensions(self) -> list[Dimension]:
@@ -264,18 +268,31 @@ class Planner:
             named.append(each)
         return named
 
-    def _require_joins(self, via: Sequence[str]) -> None:
-        """Raise `SemanticError` for a name in `via` that no join has."""
-        for label in via:
-            if label not in self.names.graph.labels:
-                raise unknown("join for `via`", label, self.names.offered(self.names.graph.labels))
+    def _require_targets(self) -> None:
+        """Raise `SemanticError` for a key of `via` that applies to no column of the query."""
+        names = self.names
+        applied = {target for target in names.required.values() if target is not None}
+        for target in self._query.via:
+            if target not in applied:
+                message = f"`via` names `{target}`, but the query uses no column of it"
+                hint = suggestion(target, names.reached) if names.reached else "remove it"
+                raise SemanticError(message, hint=hint, code="unknown_name", details={"candidates": [*names.reached]})
+
+    def _require_joins(self, plan: Plan) -> None:
+        """Raise `SemanticError` for joins in `via` that are on no path to a column of the query."""
+        names = self.names
+        facts = list(dict.fromkeys(leaf.fact for leaf in plan.leaves))
+        for (hops, via), key in names.required.items():
+            missing = [label for label in via if label not in names.graph.labels]
+            if missing or (facts and not any(names.graph.goes_through(fact, hops, via) for fact in facts)):
+                raise _no_such_path(names, facts, hops, via, key or ".".join(hops))
 
     def _dimension(self, asked: QueryDimension) -> Dimension:
-        self._require_joins(asked.via)
         parts = self._plain_reference(asked.field)
         if parts is not None:
             name = self.names.asked_name(parts, grouped=True)
             expression = Expression(placeholder(0), (name,), None, asked.field, asked.via)
+            self.names.require(expression)
         else:
             tree = self.names.parse(asked.field, f"the dimension `{asked.field}`")
             if has_aggregate(tree):
@@ -393,7 +410,6 @@ class Planner:
         return kept
 
     def _place(self, asked: QueryFilter, measures: Measures, rows: list[RowFilter], results: list[exp.Expr]) -> None:
-        self._require_joins(asked.via)
         tree = self.names.parse(asked.expr, f"the filter `{asked.expr}`")
         facts = None if asked.facts is None else frozenset(self.names.source(name).name for name in asked.facts)
         for part in conjuncts(tree):
@@ -502,7 +518,7 @@ class Planner:
         if not name.is_metric_time:
             column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
             if column is not None and column.type is not SemanticType.TIME:
-                message = f"`time_range.field` `{text}` is a {column.type.value}, not a time"
+                message = f"the time range is on `{text}`, which is a {column.type.value}, not a time"
                 hint = f"use a time column; or set `type: time` for {column.name} in {column.place}"
                 raise SemanticError(message, hint=hint, code=TIME_RANGE)
         return name
@@ -514,7 +530,7 @@ class Planner:
         if asked.field is not None:
             parts = self._plain_reference(asked.field)
             if parts is None:
-                message = f"`time_range.field` `{asked.field}` is not a column"
+                message = f"the time range is on `{asked.field}`, which is not a column"
                 hint = "use one time column, written as `source.column`"
                 raise SemanticError(message, hint=hint, code=TIME_RANGE)
             expression = Expression(placeholder(0), (self._time(parts, asked.field),), None, asked.field)
@@ -551,6 +567,33 @@ class Planner:
 def _preferred(times: TimeReader, dimensions: Sequence[Dimension]) -> Expression:
     """Return one of several expressions for a time: the time itself, or else the first by its text."""
     return min(dimensions, key=lambda each: (not times.is_itself(each.expression), each.asked)).expression
+
+
+def _no_such_path(
+    names: Names, facts: Sequence[str], hops: Sequence[str], via: Sequence[str], target: str
+) -> SemanticError:
+    """Return the error for joins in `via` that are on no path to a source; the hint offers the paths that exist."""
+    end = ".".join(hops)
+    start = f" from {' or '.join(f'`{fact}`' for fact in facts)}" if facts else ""
+    message = f"no join path{start} to `{end}` goes through `{'.'.join(via)}`"
+    known = all(label in names.graph.labels for label in via)
+    details: dict[str, Any] = {"target": target, "choices": []}
+    only: list[str] = []
+    for fact in facts:
+        try:
+            path = names.graph.path(fact, hops)
+        except SemanticError as error:
+            details["choices"] += error.details["choices"]
+        else:
+            only += [] if path is None or not path.edges else [str(path)]
+    ways = dict.fromkeys(each["via"] for each in details["choices"])
+    if ways:
+        hint: Hint | str = Hint("choose a path: ") + via_hint(target, list(ways))
+    elif only:
+        hint = f"remove `via` for `{target}`: the only path is {listing(only)}"
+    else:
+        hint = f"remove `via` for `{target}`"
+    return SemanticError(message, hint=hint, code="unreachable" if known else "unknown_name", details=details)
 
 
 def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
