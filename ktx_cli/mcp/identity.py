@@ -73,19 +73,19 @@ class SigningKeys:
     _tried: float | None = None
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def find(self, kid: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return the keys with an id, or the only key for None, as JWKs: at least one.
+    async def find(self, kid: str | None, algorithm: str) -> Sequence[jwt.PyJWK]:
+        """Return the keys with an id, or the only key for None, that fit an algorithm: at least one.
 
         Different keys should have different ids, but may share one (RFC 7517, section 4.5). Raises
         `InvalidTokenError`, `KeysUnavailableError`.
         """
         if self._is_old():
             await self._refresh(FAILED_SECONDS)
-        keys = self._known(kid)
+        keys = _usable_for(algorithm, self._known(kid))
         if not keys and await self.renew():
-            keys = self._known(kid)
+            keys = _usable_for(algorithm, self._known(kid))
         if not keys:
-            raise InvalidTokenError("unknown_key")
+            raise InvalidTokenError("malformed" if self._known(kid) else "unknown_key")
         return keys
 
     async def renew(self) -> bool:
@@ -175,14 +175,12 @@ def _usable(keys: Any) -> list[Mapping[str, Any]]:
 
 
 def _usable_for(algorithm: str, keys: Sequence[Mapping[str, Any]]) -> list[jwt.PyJWK]:
-    """Return the keys that can check signatures of an algorithm; raises `InvalidTokenError` if none can."""
+    """Return the keys that can check signatures of an algorithm; one that is not what it says it is cannot."""
     usable = []
     for each in keys:
-        if each.get("alg", algorithm) == algorithm:
+        if (each.get("alg") or algorithm) == algorithm:
             with contextlib.suppress(PyJWTError, ValueError, TypeError, KeyError, OverflowError):
                 usable.append(jwt.PyJWK.from_dict(dict(each), algorithm=algorithm))
-    if not usable:
-        raise InvalidTokenError("malformed")
     return usable
 
 
@@ -207,22 +205,22 @@ class TokenVerifier:
         kid = header.get("kid")
         if kid is not None and not isinstance(kid, str):
             raise InvalidTokenError("malformed")
-        keys = await self.keys.find(kid)
+        keys = await self.keys.find(kid, header["alg"])
         try:
-            return self._access(header, self._signed(token, header, keys))
+            return self._access(header, self._signed(token, keys))
         except InvalidSignatureError:
             pass
         if not await self.keys.renew():  # the issuer may have replaced the key under the same id
             raise InvalidTokenError("signature")
         try:
-            return self._access(header, self._signed(token, header, await self.keys.find(kid)))
+            return self._access(header, self._signed(token, await self.keys.find(kid, header["alg"])))
         except InvalidSignatureError:
             raise InvalidTokenError("signature") from None
 
-    def _signed(self, token: str, header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _signed(self, token: str, keys: Sequence[jwt.PyJWK]) -> dict[str, Any]:
         """Return the claims that one of the keys has signed; raises `InvalidSignatureError`, `InvalidTokenError`."""
         failures: list[Exception] = []
-        for key in _usable_for(header["alg"], keys):
+        for key in keys:
             try:
                 return self._claims(token, key)
             except InvalidSignatureError as error:

@@ -586,6 +586,27 @@ def test_keys_that_share_an_id_are_all_tried(fresh: Issuer, name: str) -> None:
     assert checked(verifier, fresh.token(OTHER, {"kid": "same"})) == "signature", "it is listed for another algorithm"
 
 
+def test_a_key_of_another_kind_under_a_known_id_is_fetched(fresh: Issuer) -> None:
+    verifier, clock = verifier_of(fresh)
+    fresh.keys = [Key.rsa("same")]
+    assert checked(verifier, fresh.token()) == "ok"
+    elliptic = Key.elliptic("same")
+    for keys in ([*fresh.keys, elliptic], [Key.edwards("same")]):
+        asked = len(fresh.asked)
+        fresh.keys = keys
+        assert checked(verifier, fresh.token(keys[-1])) == "malformed" and len(fresh.asked) == asked, "fetched just now"
+        clock.now += identity.AGAIN_SECONDS
+        assert checked(verifier, fresh.token(keys[-1])) == "ok"
+    assert checked(verifier, fresh.token(elliptic)) == "malformed"
+
+
+def test_a_key_whose_algorithm_is_null_fits_those_of_its_kind(fresh: Issuer) -> None:
+    verifier, _ = verifier_of(fresh)
+    known = Key.elliptic("known")
+    fresh.more = [{**known.jwk, "alg": None}]
+    assert checked(verifier, fresh.token(known)) == "ok"
+
+
 def test_a_replaced_key_stops_working_even_if_nobody_uses_the_new_one(fresh: Issuer) -> None:
     verifier, clock = verifier_of(fresh)
     old = fresh.token()
