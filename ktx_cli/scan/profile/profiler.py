@@ -555,23 +555,29 @@ class _Sampling:
                 found, sent = self._profile(self.connector, table, limits)
                 why_not = found.profile.unsampled
                 if why_not is not None and why_not.is_beyond_limits:
-                    found = self._as_before(limits, table) or found
+                    before, more = self._as_before(limits, table)
+                    return before or found, sent + more
                 return found, sent
         except BaseException:
             self._ended.set()
             raise
         return unsampled(table, Unsampled.FAILED), 0
 
-    def _as_before(self, limits: SampleLimits, table: Table) -> SampledTable | None:
-        """Return the profile that a table had in the scan that last read it, or None if it is not stored."""
+    def _as_before(self, limits: SampleLimits, table: Table) -> tuple[SampledTable | None, int]:
+        """Return the profile that a table had in the scan that last read it, or None if it is not stored.
+
+        The number is that of the statements, as `_one` returns it.
+        """
         if not isinstance(self.connector, RecallingConnector):
-            return None
+            return None, 0
         known = self.connector.pin(table.ref)
-        found = None if known is None else self._profile(self.connector, known, limits)[0]
-        if found is not None and found.profile.unsampled is None:
-            return found
+        if known is None:
+            return None, 0
+        found, asked = self._profile(self.connector, known, limits)
+        if found.profile.unsampled is None:
+            return found, asked
         self.connector.unpin(table.ref)
-        return None
+        return None, asked
 
     def _profile(self, connector: Connector, table: Table, limits: SampleLimits) -> tuple[SampledTable, int]:
         return _profile(connector, table, limits, self.exact.get(table.ref, frozenset()))

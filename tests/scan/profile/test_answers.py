@@ -451,3 +451,19 @@ def test_stored_samples_ask_nothing_and_take_no_time_of_the_budget(
             assert all(each.profile.unsampled is None for each in found.tables)
     assert seen[:4] == [(ref, 0) for ref in refs[2:]]
     assert found.seconds_recalled > 400
+
+
+@pytest.mark.table(("seconds", "gigabytes"), [(600, 0.0), (0, 1.0)])
+def test_statements_that_are_not_sent_do_not_count(tmp_path: Path, seconds: int, gigabytes: float) -> None:
+    """Changed tables that a scan cannot read have the profiles of an earlier one, from stored answers."""
+    layout, refs = Layout(tmp_path), [TableRef("s", f"t{number}") for number in range(4)]
+    with open_for_writing(layout) as database:
+        store = AnswerStore(database, layout.state, "shop")
+        for evidence, budget, limit in (("1", 600, 1.0), ("2", seconds, gigabytes)):
+            warehouse = Filled()
+            tables, known = list(map(table, refs)), dict.fromkeys(refs, evidence)
+            connector = RecallingConnector(warehouse, tables, store, known, gigabytes=limit)
+            found = profile_tables(connector, tables, Budget(seconds=budget, concurrency=1))
+            connector.finish(is_complete=True)
+            assert found.statements == len(warehouse.sent)
+    assert found.waiting == frozenset(refs) and not warehouse.sent
