@@ -16,7 +16,7 @@ from datetime import date
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import Diagnostic, Hint, Severity, yaml
+from ktx_cli.core import Argument, Diagnostic, Hint, Severity, yaml
 from ktx_cli.project import Tree
 from ktx_cli.semantic.load.entries import DeferredPlace, SourceFile
 from ktx_cli.semantic.model import Place, Source
@@ -193,15 +193,15 @@ class Codec:
         place = each.location
         if not isinstance(place, Place):
             raise NotStorable
-        hint = None if each.hint is None else str(each.hint)
-        if each.hint is not None and Hint(str(each.hint)).parts != each.hint.parts:
-            raise NotStorable
+        hint = None if each.hint is None else [_dump_hint_part(part) for part in each.hint.parts]
         stored = [each.code, each.severity.value, each.message, self._dump_place(place), hint]
         return json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
 
     def load_diagnostic(self, text: str) -> Diagnostic:
         """Return the diagnostic from the JSON that `dump_diagnostic` wrote."""
-        code, severity, message, place, hint = json.loads(text)
+        code, severity, message, place, parts = json.loads(text)
+        texts = () if parts is None else (each if isinstance(each, str) else Argument(*each) for each in parts)
+        hint = None if parts is None else Hint.steps(*texts, between="")
         return Diagnostic(code, Severity(severity), message, self._load_place(place), hint)
 
 
@@ -221,6 +221,15 @@ class SourceDigests(Codec):
 
     def _dump_place(self, place: Place) -> list[Any]:
         return []
+
+
+def _dump_hint_part(part: str) -> str | list[Any]:
+    """Return a part of a hint as JSON: a text, or the name and the value of an argument."""
+    if isinstance(part, Argument):
+        return [part.name, plain(part.value)]
+    if type(part) is not str:  # such as a command
+        raise NotStorable
+    return part
 
 
 def _same(value: Any) -> Any:

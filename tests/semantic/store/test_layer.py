@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ktx_cli.core import StorageError, yaml
+from ktx_cli.core import Argument, StorageError, yaml
 from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_model
@@ -21,7 +21,7 @@ from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.manifest import relation_of
 from ktx_cli.semantic.model import CalendarSettings, Model
 from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, source_digests, stored_copy, stored_model
-from ktx_cli.semantic.store.reader import check_model, close_stores, store_path
+from ktx_cli.semantic.store.reader import CHECKED, check_model, close_stores, open_store, store_path
 from ktx_cli.semantic.store.writer import write_store
 
 SHOP = "shop"
@@ -408,6 +408,24 @@ def test_a_store_is_for_one_dialect_and_these_connections(
 ) -> None:
     assert project.write()
     assert stored_model(project.layout, SHOP, dialect, CalendarSettings(), configured) is None
+
+
+def test_checks_whose_hints_name_arguments_are_stored(project: Project) -> None:
+    role = {"to": "customers", "relationship": "many_to_one"}
+    joins = [{**role, "on": f"{each} = customers.id", "alias": each} for each in ("customer_id", "payer_id")]
+    measure = {"name": "old", "expr": "sum(amount)", "filter": "customers.status = 'old'"}
+    columns = [{"name": each, "type": "number"} for each in ("id", "customer_id", "payer_id", "amount")]
+    document = {"name": "bills", "table": "main.bills", "columns": columns, "joins": joins, "measures": [measure]}
+    project.apply([("bills.yaml", document)])
+    assert project.write()
+    store = open_store(project.layout, SHOP, "duckdb", CONFIGURED)
+    assert store is not None and store.facts[CHECKED]
+    parts, expected = (
+        [(part, type(part)) for each in check_model(model) if each.hint for part in each.hint.parts]
+        for model in (project.read(), project.loaded())
+    )
+    assert parts == expected
+    assert any(kind is Argument for _, kind in parts)
 
 
 def test_reading_writes_nothing(project: Project) -> None:
