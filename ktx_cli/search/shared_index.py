@@ -185,8 +185,10 @@ def explaining_in_tree(index: SharedIndex, connection: str, names: Collection[st
 
 
 def where_compared(index: SharedIndex) -> str:
-    """Return the database of an index, and what compares the vectors."""
+    """Return the database of an index, and what compares the vectors if it has any."""
     session = reader_of(index.database)
+    if not has_tables(session) or not session.ask("SELECT EXISTS (SELECT FROM {p}vectors)")[0][0]:
+        return str(index.database)
     compared = "pgvector compares vectors" if compares_vectors(session) else "ktx compares vectors"
     return f"{index.database}; {compared}"
 

@@ -59,7 +59,8 @@ def test_status_and_doctor_name_the_database(
     ktx("index", "--project-dir", str(one))
     status = ktx("status", "--project-dir", str(two), "--json")
     assert status.data["index"]["state"] == "current", status.out
-    assert "ktx compares vectors" in status.data["index"]["where"]
+    where = status.data["index"]["where"]
+    assert "Postgres at 127.0.0.1" in where and "vectors" not in where, "this project has no embeddings"
     checked = ktx("doctor", "--only", "index", "--project-dir", str(two), "--json")
     assert "Postgres at 127.0.0.1" in checked.out
     monkeypatch.setenv("KTX_STATE_URL", "postgresql://postgres:postgres@127.0.0.1:1/postgres")

@@ -537,7 +537,7 @@ def test_a_shared_search_without_an_index_says_how_to_create_it(host: Host) -> N
         arrange()
         missing = host.diagnosis().findings[-1]
         assert (missing.check, missing.level, missing.hint) == ("shared:search", "warn", "ktx index"), missing
-        assert missing.message == "there is no index yet, so each search reads all files"
+        assert missing.message == "this version of ktx has no index yet, so each search reads all files"
     host.layout.root.joinpath("wiki/global").mkdir(parents=True)
     host.layout.root.joinpath("wiki/global/revenue.md").write_text("# Revenue\n")
     assert index_project(host.layout, load_config(host.layout.config).config, os.environ, warn=print).error is None
