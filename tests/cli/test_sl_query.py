@@ -409,7 +409,7 @@ def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytes
         (
             [*REVENUE, "-d", "regions.title", "--via", "regions=billng"],
             "unknown_name",
-            1,
+            2,
             "no join path from `sales` to `regions` goes through `billng`",
         ),
         ([*REVENUE, "--via", "regions="], "query", 2, "`via.regions` names no join"),

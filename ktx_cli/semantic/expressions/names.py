@@ -177,6 +177,15 @@ class Names:
         """Return the tree for a fragment, with its templates filled in."""
         return parse(text, self.model.dialect, what=what, values=self.values)
 
+    def parse_asked(self, text: str, what: str) -> exp.Expr:
+        """Return the tree for a fragment of a query; one that is invalid is an error of the query."""
+        try:
+            return self.parse(text, what)
+        except SemanticError as error:
+            if error.code == "definition":
+                error.code = SemanticError.code
+            raise
+
     def defined(self, source: Source, text: str, what: str) -> Expression:
         """Return the expression for a definition in a source."""
         key = (source.name, text)

@@ -110,7 +110,7 @@ class Planner:
         for asked in query.filters:
             self._place(asked, measures, rows, results)
         for text in query.having:
-            results.append(self._result(self.names.parse(text, f"having `{text}`"), text, measures))
+            results.append(self._result(self.names.parse_asked(text, f"having `{text}`"), text, measures))
         order = tuple(self._order(each) for each in query.order_by)
         plan = Plan(
             query,
@@ -185,7 +185,7 @@ class Planner:
 
     def _measure_tree(self, asked: QueryMeasure) -> exp.Expr:
         plain = self._plain_measure(asked.expr)
-        return plain if plain is not None else self.names.parse(asked.expr, f"the measure `{asked.expr}`")
+        return plain if plain is not None else self.names.parse_asked(asked.expr, f"the measure `{asked.expr}`")
 
     def _plain_measure(self, text: str) -> exp.Column | None:
         """Return the measure whose exact name a text is, whatever characters it contains."""
@@ -294,7 +294,7 @@ class Planner:
             expression = Expression(placeholder(0), (name,), None, asked.field, asked.via)
             self.names.require(expression)
         else:
-            tree = self.names.parse(asked.field, f"the dimension `{asked.field}`")
+            tree = self.names.parse_asked(asked.field, f"the dimension `{asked.field}`")
             if has_aggregate(tree):
                 message = f"the dimension `{asked.field}` contains an aggregate"
                 raise SemanticError(message, hint="move it to `measures`")
@@ -317,7 +317,7 @@ class Planner:
                 if self._model.sources[self.names.target_of(hops)].column(column) is not None:
                     return (*hops, column)
         try:
-            tree = self.names.parse(text, "a name")
+            tree = self.names.parse_asked(text, "a name")
         except SemanticError:
             return None
         return column_parts(tree) if isinstance(tree, exp.Column) else None
@@ -410,7 +410,7 @@ class Planner:
         return kept
 
     def _place(self, asked: QueryFilter, measures: Measures, rows: list[RowFilter], results: list[exp.Expr]) -> None:
-        tree = self.names.parse(asked.expr, f"the filter `{asked.expr}`")
+        tree = self.names.parse_asked(asked.expr, f"the filter `{asked.expr}`")
         facts = None if asked.facts is None else frozenset(self.names.source(name).name for name in asked.facts)
         for part in conjuncts(tree):
             if self._on_results(part, measures):

@@ -57,7 +57,7 @@ def test_the_finest_grain_is_the_axis_in_any_order(dimensions: tuple[str, ...], 
         ("running", ("orders.shipped_on:month",), "grain", "orders.shipped_on:month", "orders.placed_at:month"),
         ("again", ("orders.placed_at:month",), "definition", "cumulative", "cumulative"),
         ("day_before_that", ("orders.placed_at:month",), "query", "1 month", "both in months"),
-        ("orders", ("orders.placed_at:decade",), "definition", "orders.placed_at:decade", "granularity"),
+        ("orders", ("orders.placed_at:decade",), "query", "orders.placed_at:decade", "granularity"),
     ],
 )
 def test_what_has_no_place_is_refused_in_the_words_of_the_question(
