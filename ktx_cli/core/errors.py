@@ -71,7 +71,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
         EXIT_FAILED,
         "The content of a source cannot be imported because it would produce an invalid definition.",
     ),
-    "query": (EXIT_FAILED, "A database rejected a statement; or a semantic query is malformed, with the exit code 2."),
+    "query": (EXIT_FAILED, "A database rejected a statement, or a semantic query is malformed (exit code 2)."),
     "read_only": (EXIT_FAILED, "A statement writes data, or ktx cannot prove that it only reads; it was not run."),
     "timeout": (EXIT_FAILED, "A statement exceeded its time limit."),
     "wiki_problems": (

@@ -189,7 +189,8 @@ def unset_setting(layout: Layout, key: str) -> tuple[bool, list[ResultWarning]]:
     names = key.split(".")
     if names[0] == "connections" and len(names) < 3:
         remove = Command("connection", "remove", *(names[1:2] or ["ID"]))
-        raise UsageError(f"`{key}` is not a setting, but a whole connection or all of them", hint=remove)
+        what = "a whole connection" if len(names) > 1 else "the section with all connections"
+        raise UsageError(f"`{key}` is {what}, not a setting", hint=remove)
 
     def changed(text: bytes) -> bytes:
         path: list[str | int] = []

@@ -269,7 +269,7 @@ class _Worker:
             if self.request.once:
                 return False
             if not is_announced:
-                self.request.emit(Notice("waiting for the first `ktx ingest` with work units, which creates the queue"))
+                self.request.emit(Notice("waiting for a `ktx ingest` with work units, which creates the queue"))
                 is_announced = True
             await asyncio.sleep(ASK_SECONDS)
 
@@ -288,7 +288,7 @@ class _Worker:
             waiting = await asyncio.to_thread(self._waiting, schema)
             quiet = 0 if waiting or self.active else quiet + 1
         if not self.report.units:
-            self.request.emit(Notice("no work unit is waiting, so there is nothing to do"))
+            self.request.emit(Notice("nothing to do: no work units are waiting"))
 
     def _waiting(self, schema: str) -> int:
         """Return the number of units that no worker has begun."""

@@ -74,10 +74,10 @@ class SigningKeys:
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def find(self, kid: str | None, algorithm: str) -> Sequence[jwt.PyJWK]:
-        """Return the keys with an id, or the only key for None, that fit an algorithm: at least one.
+        """Return the keys with a key ID, or for None the only key of the issuer, that fit an algorithm.
 
-        Different keys should have different ids, but may share one (RFC 7517, section 4.5). Raises
-        `InvalidTokenError`, `KeysUnavailableError`.
+        Different keys may share an ID, although they should not (RFC 7517, section 4.5). Raises `InvalidTokenError`
+        if there is no such key, and `KeysUnavailableError`.
         """
         if self._is_old():
             await self._refresh(FAILED_SECONDS)

@@ -376,7 +376,7 @@ def require_file(spec: port.ConnectionSpec, path: Path, kind: str) -> None:
         if not os.access(path, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (FileNotFoundError, NotADirectoryError):
-        copy = Hint("{}; a clone does not have files that git ignores, so copy them there", hint)
+        copy = Hint("{}; if git ignores the file, copy it into this clone", hint)
         raise SourceError(f"{where}: file {path} does not exist", hint=copy, details={"path": str(path)}) from None
     except OSError as error:
         raise unreadable(spec, path, error) from error

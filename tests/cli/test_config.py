@@ -156,8 +156,8 @@ def test_both_ways_out_of_a_shared_storage_without_a_database(
     config.write_text(f"{config.read_text()}storage: {storage}\n")
     found = ktx("config", "validate", "--json")
     (warning,) = found.envelope["warnings"]
-    assert found.code == 0 and "storage.postgres is not set" in warning["message"]
-    commands = re.findall(r"ktx (config set .*?)(?:; for |$)", warning["hint"])
+    assert found.code == 0 and "not set, so ktx keeps the state" in warning["message"]
+    commands = re.findall(r"ktx (config set .*?)(?:; to |$)", warning["hint"])
     assert len(commands) == 2 and ktx(*shlex.split(commands[way])).code == 0, warning["hint"]
     assert ktx("config", "validate", "--json").envelope["warnings"] == []
 
@@ -220,7 +220,9 @@ def test_unset_removes_a_setting_and_nothing_else(ktx: Run, project: Path, key: 
         ("scan.privcy", "did you mean"),
         ("scan.privacy.strict", "scan.privacy.strict"),
         ("", ""),
+        ("connections", "the section with all connections, not a setting"),
         ("connections", "ktx connection remove ID"),
+        ("connections.warehouse", "a whole connection, not a setting"),
         ("connections.warehouse", "ktx connection remove warehouse"),
         ("connections.warehouse.driver", "driver"),
         ("storage.postgres.schema", "storage.postgres.schema` is missing"),

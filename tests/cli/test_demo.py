@@ -230,8 +230,8 @@ def test_a_clone_of_a_demo_says_how_it_gets_the_warehouse(ktx: Run, work: Path, 
     scanned = ktx("scan", "--project-dir", str(clone), "--json")
     error = scanned.envelope["error"]
     assert scanned.code == 4 and "warehouse.duckdb does not exist" in error["message"]
-    assert "a clone does not have files that git ignores" in error["hint"], error
-    (command,) = re.findall("To create it there: (.*)", (clone / ".gitignore").read_text())
+    assert "if git ignores the file, copy it into this clone" in error["hint"], error
+    (command,) = re.findall("To create it in a clone, run: (.*)", (clone / ".gitignore").read_text())
     path = f"{KTX.parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["sh", "-c", command], cwd=clone, env={**os.environ, "PATH": path}, check=True, capture_output=True)
     scanned = ktx("scan", "--project-dir", str(clone), "--json")

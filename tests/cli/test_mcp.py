@@ -68,7 +68,7 @@ def test_a_server_is_started_watched_and_stopped(stopped: Path) -> None:
     assert again["ok"] and again["data"]["outcome"] == "already running" and again["data"]["pid"] == found["pid"]
     other = start(stopped, "--port", "0")
     assert other["error"]["code"] == "busy" and other["error"]["details"]["differs"] == ["read_only", "privacy"]
-    assert "another server needs a folder of its own" in other["error"]["hint"]
+    assert "to run both, use another project folder" in other["error"]["hint"]
     done = ktx("mcp", "stop", folder=stopped)
     assert (done.returncode, done.stdout) == (0, f"stopped (pid {found['pid']})\n")
     assert process_start(found["pid"]) is None
@@ -289,7 +289,7 @@ def test_in_the_foreground_it_logs_to_stderr_and_ends_by_a_signal(folder: Path, 
         shown = ktx("mcp", "logs", "--project-dir", str(folder), "--json")
         (warning,) = shown.envelope["warnings"]
         assert f"(pid {server.pid}) runs in the foreground, so its log is on its stderr" in warning["message"]
-        assert "where it was started" in warning["hint"] and shown.data["lines"] == ["of an earlier server"]
+        assert "the terminal that runs it" in warning["hint"] and shown.data["lines"] == ["of an earlier server"]
         log.unlink()
         assert "next:" not in ktx("mcp", "logs", "--project-dir", str(folder)).err, "it is running already"
         assert not ktx("mcp", "logs", "--audit", "--project-dir", str(folder), "--json").envelope["warnings"]

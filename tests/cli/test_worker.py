@@ -239,7 +239,7 @@ def test_a_worker_before_the_first_run_says_what_it_waits_for(
     share()
     start(company, "worker")
     deadline = time.monotonic() + 30
-    while "waiting for the first `ktx ingest` with work units" not in said(tmp_path):
+    while "waiting for a `ktx ingest` with work units" not in said(tmp_path):
         assert time.monotonic() < deadline, said(tmp_path)
         time.sleep(0.1)
     with open_for_writing(Layout(company)):

@@ -188,7 +188,7 @@ def test_once(company: Path, configure: Run, shared: SharedCompany, model: Model
     idle = shared.start("worker", "--once", "--json", SCRIPTED_KEY="")
     assert idle.wait() == 0 and json.loads(shared.said(idle).splitlines()[-1])["data"] == {"units": 0, "runs": []}
     told = shared.start("worker", "--once")
-    assert told.wait() == 0 and "no work unit is waiting, so there is nothing to do" in shared.said(told)
+    assert told.wait() == 0 and "nothing to do: no work units are waiting" in shared.said(told)
 
 
 def test_secrets_are_not_in_the_shared_tables(

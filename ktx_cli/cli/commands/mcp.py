@@ -386,7 +386,7 @@ def _log_elsewhere(layout: Layout) -> ResultWarning | None:
     if state is None or not state.is_foreground or not state.is_alive():
         return None
     who = f"the server (pid {state.pid}) runs in the foreground"
-    hint = "look where it was started: in a terminal, in the journal of systemd, or in the log of a container"
+    hint = "see the terminal that runs it, the systemd journal (`journalctl`), or the log of its container"
     return ResultWarning("foreground", f"{who}, so its log is on its stderr, not in {layout.mcp_log}", hint=hint)
 
 

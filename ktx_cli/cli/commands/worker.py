@@ -26,14 +26,15 @@ def worker(
             help="Number of work units to process at the same time. Defaults to ingest.workUnits.maxConcurrency.",
         ),
     ] = None,
-    once: Annotated[bool, Option("--once", help="Exit when no work unit is waiting.")] = False,
+    once: Annotated[bool, Option("--once", help="Exit as soon as no work unit is waiting.")] = False,
 ) -> Result:
     """Process work units of runs on other hosts.
 
     Requires `storage.state: postgres` and `ingest.executor: postgres`. Stop the worker with SIGTERM (exit code 0) or
-    Ctrl-C (130): finished steps are kept, and another worker continues. With `--once`, both exit 130.
+    Ctrl-C (130): ktx keeps the finished steps, and another worker continues. With `--once`, both exit with 130.
 
-    Only a unit needs a model. If none is waiting, `ktx worker --once` checks the settings and the database, and exits.
+    A worker needs a model only while it processes a unit, so you can try the setup without one: if no work unit is
+    waiting, `ktx worker --once` checks the settings, connects to the database, and exits.
 
     Examples:
         ktx worker

@@ -307,7 +307,7 @@ def _ignored(seed: int) -> str:
     """Return the `.gitignore` of a demo, which says how a clone gets the warehouse."""
     again = Command("demo", "../ktx-demo-data", "--seed", str(seed))
     copied = Command(f"../ktx-demo-data/{WAREHOUSE}", ".", program="cp")
-    return f"# A clone has no warehouse. To create it there: {again} && {copied}\n{WAREHOUSE}*\n"
+    return f"# Git ignores the warehouse file. To create it in a clone, run: {again} && {copied}\n{WAREHOUSE}*\n"
 
 
 def _commit_company(folder: Path, seed: int) -> None:

@@ -158,7 +158,11 @@ def typed(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) 
     if commands == tuple(part for part in hint.parts if part != THEN):
         return replace(finding, hint=Hint.steps(*commands, between=AND))
     command = commands[0] if commands and finding.secret is None else _command_for(finding, settings, project_dir)
-    return finding if command is None else replace(finding, message=f"{finding.message} ({hint})", hint=command)
+    if command is None:
+        return finding
+    begins_with_it = hint.parts[0] == command and hint.parts[1].startswith("; ")
+    rest = "".join(hint.parts[1:]).removeprefix("; ") if begins_with_it else hint
+    return replace(finding, message=f"{finding.message} ({rest})", hint=command)
 
 
 def _command_for(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) -> Hint | None:

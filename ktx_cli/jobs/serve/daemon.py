@@ -116,7 +116,7 @@ def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | 
     if other:
         words = ", ".join(name.replace("_", " ") for name in other)
         message = f"a server is already running (pid {state.pid}, {state.base}) with other settings: {words}"
-        hint = Hint("{}, then start it again; another server needs a folder of its own", Command("mcp", "stop"))
+        hint = Hint("{}, then start it again; to run both, use another project folder", Command("mcp", "stop"))
         raise BusyError(message, hint=hint, details={**details, "differs": other})
     return found
 

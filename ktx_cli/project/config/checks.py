@@ -125,21 +125,23 @@ _EXAMPLE_DATABASE: Final = "{url: env:KTX_STATE_URL, schema: ktx_NAME}"
 
 
 def without_database(storage: Storage) -> tuple[str, str, Hint] | None:
-    """Return the first setting for a database that is not named, a message about all of them, and a hint.
+    """Return the first setting that needs `storage.postgres`, a message about all of them, and a hint.
 
-    Projects of the TypeScript ktx may have such settings, and work with files. None if there are none.
+    None if `storage.postgres` is set, or no setting needs it. A project of the TypeScript ktx may have such settings
+    without a database; ktx then uses files.
     """
     files = {"state": "sqlite", "search": "sqlite-fts5"}
+    contents = {"state": "the state", "search": "the search index"}
     values = {name: getattr(storage, name) for name in files}
     shared = {name: value for name, value in values.items() if value in SHARED_STORAGE}
     if storage.postgres is not None or not shared:
         return None
     settings = " and ".join(f"storage.{name} is `{value}`" for name, value in shared.items())
-    what = "a file for each of them" if len(shared) > 1 else "a file"
-    message = f"{settings}, but storage.postgres is not set, so ktx uses {what}"
+    what = " and ".join(contents[name] for name in shared)
+    message = f"{settings}, but storage.postgres is not set, so ktx keeps {what} in files"
     share = Command("config", "set", "storage.postgres", _EXAMPLE_DATABASE)
     alone = Command("config", "set", "storage", yaml.flow({name: files[name] for name in shared}))
-    hint = Hint("to share them with other hosts: {}; for this host alone: {}", share, alone)
+    hint = Hint("to share {} with other hosts: {}; to keep using files: {}", what, share, alone)
     return next(iter(shared)), message, hint
 
 

@@ -38,7 +38,11 @@ CHMOD, RM = Command("u+r", "a", program="chmod"), Command("a.lock", program="rm"
         (Hint("give this user access, for example with {}", CHMOD), "chmod u+r a", None),
         (Hint("wait until it is done; if no git command is running: {}", RM), "rm a.lock", None),
         (Hint("create a table in it, or correct {} in ktx.yaml; then: {}", PG, INGEST), "ktx ingest pg", None),
-        (Hint("{}; by rules instead: {}", Command("setup"), Command("config", "set", "a", "b")), "ktx setup", None),
+        (
+            Hint("{}; by rules instead: {}", Command("setup"), Command("config", "set", "a", "b")),
+            "ktx setup",
+            "broken (by rules instead: ktx config set a b)",
+        ),
         (Hint("check the port in {}", SettingPath("connections.pg.url")), "export PG_URL=...", None),
         (Hint("check {}", SettingPath("llm.provider.anthropic.api_key")), "export ANTHROPIC_API_KEY=...", None),
         (
@@ -61,7 +65,7 @@ CHMOD, RM = Command("u+r", "a", program="chmod"), Command("a.lock", program="rm"
     ],
 )
 def test_what_can_be_typed_of_a_hint(hint: str, command: str, told: str | None, tmp_path: Path) -> None:
-    """Nothing of a sentence is lost: it joins the message."""
+    """Nothing of a sentence is lost: it joins the message, without the command if it begins with it."""
     finding = typed(CheckResult("a", Level.FAIL, "broken", hint), SETTINGS, tmp_path)
     assert (finding.hint, finding.message) == (command, told or f"broken ({hint})")
 
