@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core import Command, Hint, KtxError, SettingPath, Suggestion
+from ktx_cli.core import Command, Hint, KtxError, SettingPath, StorageError, Suggestion
 from ktx_cli.jobs.serve.caller import Account
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.http import Load
@@ -229,6 +229,36 @@ def test_callers_do_not_learn_where_the_shared_state_is(tmp_path: Path, caplog: 
             _, _, text = wire.call(tool, arguments)
             assert not any(place in text for place in PLACES), text
     assert [each for each in caplog.messages if "127.0.0.1" in each], "for the operator"
+
+
+def test_a_check_that_the_shared_state_refuses_does_not_say_where_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of the database itself may find nothing: the role lacks a right on one table."""
+
+    def refused(*_: Any) -> Any:
+        raise StorageError("db.internal:5432/ktx, schema canary_schema: permission denied", hint="ask for the right")
+
+    def crash(*_: Any) -> Any:
+        raise ValueError("canary value")
+
+    for name, stand_in in (
+        ("health.connection_checks.read_state", refused),
+        ("decide.points.load_decisions", refused),
+        ("health.project_checks.has_points", lambda *_: True),
+        ("health.project_checks.stray_problems", crash),
+    ):
+        monkeypatch.setattr(f"ktx_cli.jobs.{name}", stand_in)
+    near, expected = made(tmp_path), "the files or the state of this server cannot be read or written"
+    assert "canary" in near.call("context_status").text, "for whoever runs it"
+    near.close()
+    with serving(tmp_path, Load(), exists=True) as wire:
+        assert wire.initialize().status == 200
+        _, _, text = wire.call("context_status", {})
+        checks = json.loads(text)["checks"]
+        assert not any(place in text for place in ("db.internal", "canary")), text
+    assert {each["check"] for each in checks if each["message"] == expected} == {"profiles", "decisions"}
+    assert "ktx failed unexpectedly: ValueError" in text
 
 
 REPLACED = {

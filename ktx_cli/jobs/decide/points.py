@@ -93,7 +93,8 @@ def read_all(
         except KtxError as error:
             if error.exit_code == 2:
                 raise
-            warnings.append(ResultWarning("decisions_unreadable", error.message, hint=error.hint, connection=each))
+            message, hint = error.message, error.hint
+            warnings.append(ResultWarning("decisions_unreadable", message, hint=hint, cause=error, connection=each))
     return found, warnings
 
 

@@ -25,6 +25,7 @@ from ktx_cli.core import (
     Statement,
     StorageError,
     Variable,
+    internal_error,
     monotonic,
     shell_words,
 )
@@ -93,6 +94,8 @@ class CheckResult(Record):
     """The setting whose secret does not resolve."""
     database: str | None = None
     """The shared database that cannot be reached, if that is the reason."""
+    cause: KtxError | None = field(default=None, compare=False, repr=False)
+    """The error that the message repeats, if any."""
     json_keys = ("check", "level", "message", "hint", "concern")
 
     @property
@@ -228,7 +231,8 @@ class Task:
         except Exception as error:
             log.debug("the check %s failed", self.name, exc_info=error)
             message = f"the check itself failed: {type(error).__name__}: {error}"
-            return [CheckResult(self.name, Level.FAIL, message, self.again and self.again.with_words("--debug"))]
+            again = self.again and self.again.with_words("--debug")
+            return [CheckResult(self.name, Level.FAIL, message, again, cause=internal_error(error))]
 
 
 def in_background(ask: Callable[[], T]) -> Future[T]:
@@ -266,8 +270,8 @@ def failed(
     """Return the result for an error in a check; `where` prefixes its message."""
     secret = error.details.get("setting") if "reference" in error.details else None
     message = f"{where}: {error.message}" if where else error.message
-    database = unreached(error)
-    return CheckResult(name, level, message, error.hint, concern or concern_of(error), secret=secret, database=database)
+    facts: dict[str, Any] = {"secret": secret, "database": unreached(error), "cause": error}
+    return CheckResult(name, level, message, error.hint, concern or concern_of(error), **facts)
 
 
 def unreached(error: Exception) -> str | None:

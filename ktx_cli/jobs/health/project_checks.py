@@ -417,7 +417,7 @@ def check_decisions(context: CheckContext) -> list[CheckResult]:
         loaded, warnings = read_all(context.layout, config, only=recorded)
     except KtxError as error:
         return [CheckResult(DECISIONS, Level.WARN, error.message, error.hint, location=Location(DECISIONS_NAME))]
-    findings = [CheckResult(DECISIONS, Level.WARN, each.message, each.hint) for each in warnings]
+    findings = [CheckResult(DECISIONS, Level.WARN, each.message, each.hint, cause=each.cause) for each in warnings]
     waiting = project_decisions(loaded)
     if not waiting:
         return findings or [CheckResult(DECISIONS, Level.OK, "no decisions are open")]

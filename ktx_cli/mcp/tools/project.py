@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -19,6 +19,9 @@ from ktx_cli.mcp.tool import LOGGED, Call, Connection, Input, Output, Paged, too
 from ktx_cli.project import SEMANTIC_NAME, Database, connection_of
 from ktx_cli.semantic import layer_ids
 from ktx_cli.warehouses import dialect_of
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.health.model import CheckResult
 
 log = logging.getLogger(__name__)
 
@@ -122,10 +125,10 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
     found = project_status(call.project.layout.root, call.project.environ)
     facts = found.to_json()
     connections = [each for each in facts["connections"] if call.project.layout.has(each["id"])]
-    checks, warnings, last_run = facts["checks"], found.warnings, next(iter(facts["runs"]), None)
+    checks, warnings, last_run = found.findings, found.warnings, next(iter(facts["runs"]), None)
     if call.project.layout.connections is not None:  # the rest is about the whole project
         facts |= {"ready": any(each["secrets"] != "unresolved" for each in connections), "next": None}
-        checks, warnings, last_run = [], (), None
+        checks, warnings, last_run = (), (), None
     for each in call.each():
         if each.mount is not None:
             statuses, _ = connection_statuses(
@@ -152,19 +155,22 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
     )
 
 
-def _check(call: Call, check: Mapping[str, Any]) -> CheckFacts:
+def _check(call: Call, check: CheckResult) -> CheckFacts:
     """Return a check; over HTTP, without what only whoever runs the server can do.
 
     Checks of the machine, its settings and the databases that it uses name hosts, users and folders: their messages are
-    not shown.
+    not shown, and neither are those of errors of the server in other checks.
     """
-    message, hint = check["message"], check.get("hint")
-    if call.is_remote and check["check"] not in _OF_THE_CONTEXT:
-        is_fine = check["level"] in ("ok", "skip")
+    message, hint = check.message, check.hint
+    if call.is_remote and check.check not in _OF_THE_CONTEXT:
+        is_fine = check.level in ("ok", "skip")
         message = "no problems found" if is_fine else "there is a problem; the log of the server describes it"
         if not is_fine:
-            LOGGED.warning(log, f"{check['check']}: {check['message']}" + (f" (hint: {hint})" if hint else ""))
-    facts = {**check, "message": call.shown_text(message), "hint": call.shown_hint(hint, is_of_server=True)}
+            LOGGED.warning(log, f"{check.check}: {check.message}" + (f" (hint: {hint})" if hint else ""))
+    elif call.is_remote and check.cause is not None:
+        shown = call.shown_error(check.cause).message
+        message = message.replace(check.cause.message, shown) if check.cause.message in message else shown
+    facts = check.to_json() | {"message": call.shown_text(message), "hint": call.shown_hint(hint, is_of_server=True)}
     return CheckFacts(**{key: _bounded(facts.get(key)) for key in CheckFacts.model_fields})
 
 
