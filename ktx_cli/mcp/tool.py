@@ -173,7 +173,8 @@ class Call:
 
     def shown_note(self, note: str) -> str:
         """Return a note as the caller may see it: without what only whoever runs the server can do."""
-        return "; ".join(_kept_clauses(note)[0]) if self.is_remote else str(note)
+        kept, is_whole = _kept_clauses(note)
+        return "; ".join(kept) if self.is_remote and not is_whole else str(note)
 
     def shown_text(self, text: str) -> str:
         """Return a text about the server as the caller may see it: without the paths of its files."""

@@ -16,7 +16,8 @@ from ktx_cli.core import Command, Hint, KtxError, SettingPath, StorageError, Sug
 from ktx_cli.jobs.serve.caller import Account
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.http import Load
-from ktx_cli.mcp.tool import ASK, LOGGED, LimitedLog, for_caller, hint_for_caller
+from ktx_cli.mcp.tool import ASK, LOGGED, Call, LimitedLog, Options, for_caller, hint_for_caller
+from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import NO_ZONE
 from ktx_cli.warehouses.base import read_only_error
 from tests.mcp.conftest import CONFIG, STAFF
@@ -292,6 +293,14 @@ def test_the_place_of_a_database_is_not_part_of_the_error_of_a_statement(tmp_pat
         "connection `shop`: no column x",
         "connection `shop`: `DROP` statements are not run: ktx only reads",
     ]
+
+
+def test_a_note_without_commands_stays_as_it_is(tmp_path: Path) -> None:
+    """Its conditions are written into statements, character by character."""
+    call = Call(ServedProject(Layout(tmp_path), {}), Options(), is_remote=True)
+    note = "decided: open; in SQL, rows of orders count where `status = 'a;b :'`, "
+    assert call.shown_note(note) == note
+    assert call.shown_note(Hint("open: {}", Command("decide"))) == ""
 
 
 def test_a_caller_is_not_sent_to_whoever_runs_the_server_for_what_it_can_do(tmp_path: Path) -> None:
