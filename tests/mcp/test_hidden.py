@@ -167,6 +167,68 @@ def test_no_error_suggests_what_is_hidden(hiding: Company, asked: dict[str, Any]
     assert said.isdisjoint(HIDDEN), reply.error
 
 
+GRANTS = """\
+name: grants
+table: grants
+grain: [id]
+columns:
+  - {name: id, type: number}
+  - {name: donor_ref, type: number, visibility: hidden}
+  - {name: payee_ref, type: number, visibility: hidden}
+joins:
+  - {to: customers, on: donor_ref = customers.id, relationship: many_to_one}
+  - {to: customers, on: payee_ref = customers.id, relationship: many_to_one}
+  - {to: staff, on: id = staff.id, relationship: many_to_one, alias: clerk}
+measures:
+  - {name: grant_count, expr: count(*)}
+"""
+VISITS = """name: visits
+table: visits
+grain: [visit]
+columns:
+  - {name: visit, type: number}
+  - {name: deal_no, type: number, visibility: hidden}
+  - {name: customer_id, type: number}
+joins:
+  - {to: customers, on: customer_id = customers.id, relationship: many_to_one}
+measures:
+  - {name: visit_count, expr: count(*)}
+"""
+DEALS = """name: deals
+table: deals
+grain: [deal_no]
+columns:
+  - {name: deal_no, type: number}
+  - {name: stage, type: string}
+  - {name: customer_id, type: number}
+joins:
+  - {to: customers, on: customer_id = customers.id, relationship: many_to_one}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "hidden"),
+    [
+        (
+            {"measures": ["grants.grant_count"], "dimensions": ["customers.country"]},
+            "ambiguous_path",
+            {"donor_ref", "payee_ref"},
+        ),
+        ({"measures": ["visits.visit_count"], "dimensions": ["deals.stage"]}, "fan_out", {"deal_no"}),
+    ],
+)
+def test_no_error_names_the_hidden_columns_of_joins(
+    hiding: Company, asked: dict[str, Any], code: str, hidden: set[str]
+) -> None:
+    """Neither the first time nor later: the server keeps the paths that it found, and errors about them."""
+    for name, text in (("grants", GRANTS), ("visits", VISITS), ("deals", DEALS)):
+        hiding.source(name, text)
+    for tool in ("sl_query", "sl_query", "sl_explain"):
+        error = hiding.call(tool, asked).error
+        assert error is not None and error["code"] == code
+        assert hidden.isdisjoint(re.findall(r"\w+", json.dumps(error))), error
+
+
 def test_a_column_that_is_computed_of_a_hidden_source_cannot_be_asked_for(hiding: Company) -> None:
     asked = {"measures": ["bonuses.bonus_count"], "dimensions": ["bonuses.upper_half"]}
     error = hiding.call("sl_query", asked).error

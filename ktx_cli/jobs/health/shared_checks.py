@@ -198,7 +198,9 @@ def _of_search(context: CheckContext, database: SharedDatabase) -> Iterator[Chec
 
     yield _of_vectors(context, database)
     if not is_indexed(database) and replicated(context) is None:  # a replica creates it when it starts
-        yield CheckResult(SEARCH, Level.WARN, "this version of ktx has no index yet, so each search reads all files", Command("index"))
+        yield CheckResult(
+            SEARCH, Level.WARN, "this version of ktx has no index yet, so each search reads all files", Command("index")
+        )
 
 
 def _of_vectors(context: CheckContext, database: SharedDatabase) -> CheckResult:

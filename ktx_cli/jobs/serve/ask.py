@@ -287,6 +287,7 @@ def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iter
 
 _BACKTICKED: Final = re.compile(r"`([^`]*)`")
 _WORD: Final = re.compile(r"\w+")
+_SEE: Final = "use sl_read_source to see what is available"
 
 
 @contextlib.contextmanager
@@ -298,9 +299,16 @@ def hidden_names_redacted(model: Model, question: Question) -> Iterator[None]:
         shown, asked = VisibleModel(model, internal=True), set(_WORD.findall(str(question.query)))
         for key in ("candidates", "choices"):
             names = error.details.get(key) or ()
-            if any(shown.hides(str(each)) for each in names):
-                error.details[key] = [each for each in names if not shown.hides(str(each))]
-                error.hint = "use sl_read_source to see what is available"
+            hidden = [each for each in names if shown.hides(str(each))]
+            if hidden:
+                error.details[key] = [each for each in names if each not in hidden]
+                error.hint = _SEE
+            paths = (each["path"] for each in hidden if isinstance(each, Mapping))
+            for path in sorted(paths, key=len, reverse=True):
+                error.message = error.message.replace(path, "(a hidden path)")
+        if shown.hides(str(error.details.get("join", ""))):
+            del error.details["join"]
+            error.hint = _SEE
         named = (word for text in _BACKTICKED.findall(error.message) for word in _WORD.findall(text))
         if any(shown.hides(each) for each in named if each not in asked):
             message = "a definition that the question uses has an error, in a part of it that is hidden"
