@@ -139,9 +139,9 @@ class Graph:
                 self._found[key] = error
         found = self._found[key]
         if isinstance(found, SemanticError):
-            error = copy.copy(found)  # callers may change the error
-            error.details = copy.deepcopy(found.details)
-            raise error
+            refused = copy.copy(found)  # callers may change the error
+            refused.details = copy.deepcopy(found.details)
+            raise refused
         return found
 
     def goes_through(self, start: str, hops: Sequence[str], via: Sequence[str]) -> bool:
