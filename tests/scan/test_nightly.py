@@ -196,6 +196,20 @@ def test_files_are_not_planned_again_if_only_decision_points_changed(
     assert result(world.project) == result(full)
 
 
+def test_a_damaged_record_of_decision_points_costs_only_these(tmp_path: Path) -> None:
+    world = sqlite_world(tmp_path)
+    world.change(*creations(), "UPDATE t00 SET state = 'sent' WHERE id % 2 = 0")
+    world.scan()
+    path = "raw-sources/shop/live-database/decisions.json"
+    (world.project / path).write_text("{")
+    git(world.project, *USER, "commit", "-qam", "damage a record")
+    world.change("ALTER TABLE t00 ADD COLUMN more integer")
+    report, warnings = ingest(IngestRequest(world.project, os.environ, depth=Depth.PROFILE))
+    assert report.commit is not None and path not in report.committed
+    codes = {each.code for each in warnings if f"{path} is damaged" in each.message}
+    assert codes == {"broken_record", "decision_effects"}
+
+
 def test_every_table_of_a_statement_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     named, seen = RecallingConnector._named, set[int]()
 

@@ -237,13 +237,17 @@ def computed_effects(
 ) -> tuple[bytes | None, Computed]:
     """Compute the effects of a connection's unsettled points, and its record with updated spreads.
 
-    The record is None if there are no points. If the database cannot be queried, the result has a warning.
+    The record is None if there are no points. If it cannot be read, or the database cannot be queried, the result has a
+    warning.
     """
     from ktx_cli.core import now
     from ktx_cli.scan import read_decisions, read_record, with_spreads
     from ktx_cli.semantic import guard_of, load_answers
 
-    record = read_record(tree, model.connection)
+    try:
+        record = read_record(tree, model.connection)
+    except KtxError as error:
+        return None, Computed(warnings=(_not_computed(model, error),))
     if not record:
         return None, Computed()
     decided = {each.point for each in load_answers(tree, model.connection)}
@@ -258,15 +262,18 @@ def computed_effects(
         except CancelledError:
             raise
         except KtxError as error:
-            message = f"the effects of decision points were not computed: {error.message}"
-            warning = ResultWarning("decision_effects", message, hint=error.hint, connection=model.connection)
-            return None, Computed(warnings=(warning,))
+            return None, Computed(warnings=(_not_computed(model, error),))
     earlier = {each.id: each.spreads for each in known}
     spreads = {each.id: dict(each.spreads) for each in known if each not in points}
     for effect in computed.effects:
         before = earlier[effect.point].get(effect.measure)
         spreads.setdefault(effect.point, {})[effect.measure] = _steady(effect.spread, before)
     return with_spreads(record, model, spreads), computed
+
+
+def _not_computed(model: Model, error: KtxError) -> ResultWarning:
+    what = "the effects of decision points were not computed"
+    return ResultWarning.because("decision_effects", what, error, connection=model.connection)
 
 
 def _steady(spread: float, before: float | None) -> float:
