@@ -693,13 +693,37 @@ def _usage_error(error: typer.TyperException) -> UsageError:
     message = " ".join(message.split())
     hint = getattr(error, "hint", None) or _help_hint(ctx)
     if ctx is not None and option:
-        near = did_you_mean(option, _options_of(ctx))
+        near = _near_option(option, _options_of(ctx))
         hint = f"did you mean `{near}`?" if near else hint
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
 def _help_hint(ctx: Any) -> Command:
     return Command("--help") if ctx is None else command_of(ctx, "--help")
+
+
+def _near_option(option: str, known: Sequence[str]) -> str | None:
+    """Return the option that was probably meant: the one with that name elsewhere, or the most similar one."""
+    namesake = _OPTIONS_ELSEWHERE.get(option)
+    if namesake in known:
+        return namesake
+    near = did_you_mean(option.lstrip("-"), [each.lstrip("-") for each in known])
+    return None if near is None else f"--{near}"
+
+
+_OPTIONS_ELSEWHERE: Final = {
+    "--where": "--filter",
+    "--metric": "--measure",
+    "--metrics": "--measure",
+    "--measures": "--measure",
+    "--group-by": "--dimension",
+    "--dimensions": "--dimension",
+    "--order": "--order-by",
+    "--sort": "--order-by",
+    "--start-time": "--from",
+    "--end-time": "--to",
+}
+"""Options for the same in SQL and in the command lines of semantic layers, such as `mf query` and `dbt sl query`."""
 
 
 def _options_of(ctx: Any) -> list[str]:

@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ktx_cli.cli.blocks import wrapped
 from ktx_cli.cli.settings import PANEL, read_ourselves
-from ktx_cli.core import Argument, Command, Hint, did_you_mean, one_line, one_line_typed, shell_words
+from ktx_cli.core import AgentStep, Argument, Command, Hint, did_you_mean, one_line, one_line_typed, shell_words
 
 _RANGE: Final = re.compile(r"(?:(?P<low>-?[\d.]+)<=)?x(?:>=(?P<least>-?[\d.]+))?(?:<=(?P<high>-?[\d.]+))?")
 """typer's notation for a number's limits: `x>=1`, `0<=x<=100`."""
@@ -390,13 +390,15 @@ class ProjectPlace:
     def command(self, hint: str) -> Hint:
         """Return a hint or a next step with commands that work on this project when typed in the same folder.
 
-        Arguments of queries become options.
+        Arguments of queries become options, and steps of agents those of people.
         """
         return Hint(hint).rewrite(self._placed)
 
     def _placed(self, part: str) -> str:
         if isinstance(part, Argument):
             return shell_words(*_OPTIONS[part.name](part.value))
+        if isinstance(part, AgentStep):
+            return self.command(part.typed)
         if not isinstance(part, Command):
             return part
         if part.program == "git" and self.folder is not None and part.words[0] not in ANYWHERE:

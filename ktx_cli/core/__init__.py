@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ktx_cli.core.diagnostics import (
         AND,
         THEN,
+        AgentStep,
         Argument,
         Command,
         Diagnostic,
@@ -89,12 +90,14 @@ if TYPE_CHECKING:
         is_utf8,
         line_start,
         listing,
+        nearest_name,
         nearest_values,
         one_line,
         one_line_typed,
         plural,
         shell_words,
         similar_names,
+        suggested_names,
         suggestion,
         without_tables,
     )

@@ -83,7 +83,7 @@ class Hint(str):
     """
 
     parts: tuple[str, ...]
-    """The text, with parts that a caller may render differently: `Command`, `Argument`, `SettingPath`, `Suggestion`."""
+    """The text, with parts that a caller may render differently: `Command`, `Argument`, `AgentStep` ..."""
 
     def __new__(cls, sentence: str = "", *parts: object) -> Hint:
         """Return a hint; raises `ValueError` if the number of `{}` in the sentence differs from the number of parts."""
@@ -232,6 +232,27 @@ class Argument(str):
 
     def __getnewargs__(self) -> tuple[str, Any]:  # type: ignore[override]
         return self.name, self.value
+
+
+class AgentStep(str):
+    """A step that an agent takes with a tool, as part of a hint. As a string it is that step.
+
+    The command line shows `typed` instead, the step with the same purpose for people:
+    `AgentStep("find names with discover_data", typed=Hint("to list the sources: {}", Command("sl", "list")))`.
+    """
+
+    __slots__ = ("typed",)
+
+    typed: Hint
+
+    def __new__(cls, text: str, *, typed: Hint) -> AgentStep:
+        """Return a step."""
+        made = super().__new__(cls, text)
+        made.typed = typed
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Hint]]:
+        return (str(self),), {"typed": self.typed}
 
 
 class SettingPath(str):

@@ -31,14 +31,50 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return None if near is None else by_folded[near]
 
 
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name closest to a name such as `orders.totl`, or None if none or several are.
+
+    If known names begin with `orders.`, only what follows is compared, and the same name in one other source wins.
+    """
+    names = list(known)
+    last, own, same = _within_source(name, names)
+    if not own:
+        return did_you_mean(name, names)
+    if same:
+        return same[0] if len(same) == 1 else None
+    near = did_you_mean(last, own)
+    return None if near is None else own[near]
+
+
+def _within_source(name: str, known: Iterable[str]) -> tuple[str, dict[str, str], list[str]]:
+    """Return the last part of a name, the known names of its source by their last part, and the same name elsewhere.
+
+    There are none without a source, or if no known name begins with it.
+    """
+    source, _, last = name.rpartition(".")
+    own, same = dict[str, str](), list[str]()
+    for each in known if source else ():
+        other, _, part = each.rpartition(".")
+        if other.casefold() == source.casefold():
+            own[part] = each
+        elif part.casefold() == last.casefold():
+            same.append(each)
+    return last, own, same if own else []
+
+
 def similar_names(name: str, known: Iterable[str]) -> list[str]:
     """Return the known names that are similar to a name, closest first.
 
     Names with few different letters come first, then those that contain the name or share a word with it
     (`customer_orders` for `orders_by_customer`), with the rarest shared words first. Words of many names do not count.
+    Names of a source are compared as by `nearest_name`.
     """
     import difflib
 
+    known = list(known)
+    last, of_source, same = _within_source(name, known)
+    if of_source:
+        return [*same, *(of_source[each] for each in similar_names(last, of_source))]
     folded, own = name.casefold(), _name_words(name)
     by_folded = {candidate.casefold(): candidate for candidate in known}
     near = did_you_mean(name, by_folded.values())
@@ -67,20 +103,27 @@ FEW_NAMES: Final = 12
 """The hint for an unknown name lists all known names if there are at most this many."""
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the name that was probably meant, similar ones, or all if there are few."""
+def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return the hint for an unknown name: the name that was probably meant, similar ones, or all if there are few.
+
+    `prefix` is what stands before the name, such as `orders.`, so that the suggested name can replace the whole.
+    """
     names = sorted(set(known))
-    near = did_you_mean(name, names)
-    if near:
-        return f"did you mean `{near}`?"
-    if not names:
-        return "none are defined"
+    none = f"none of the {len(names):,} available names is similar" if names else "none are defined"
+    return suggested_names(name, names, prefix) or none
+
+
+def suggested_names(name: str, known: Iterable[str], prefix: str = "") -> str | None:
+    """Return the hint as `suggestion` does, or None if it would suggest no name."""
+    names = sorted(set(known))
     similar = similar_names(name, names)
+    near = similar[0] if len(similar) == 1 else nearest_name(name, names)
+    if near:
+        return f"did you mean `{prefix}{near}`?"
     if similar:
         return f"similar names: {listing(similar, FEW_NAMES)}"
-    if len(names) <= FEW_NAMES:
-        return f"available: {listing(names, FEW_NAMES)}"
-    return f"none of the {len(names):,} available names is similar"
+    listed = sorted(_within_source(name, names)[1].values()) or names
+    return f"available: {listing(listed, FEW_NAMES)}" if 0 < len(listed) <= FEW_NAMES else None
 
 
 def nearest_values(text: str, known: Iterable[str]) -> list[str]:

@@ -636,8 +636,6 @@ def _answered(
         has_run = True
         return ToolAnswer(fit_answer(tool.answer(call, value), getattr(value, "offset", 0))), True
     except KtxError as error:
-        if error.details.get("kind") in _FOUND_BY_SEARCH and not error.details.get("candidates"):
-            error.hint = Hint("{}; find names with discover_data", error.hint or "")
         missing = error.details.get("attribute") if error.code == "policy" else None
         if missing is not None and call.identity.has_token:
             error.hint = (
@@ -649,10 +647,6 @@ def _answered(
         log.exception("the tool %s failed", name)
         internal = KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal")
         return ToolAnswer(error=internal), has_run
-
-
-_FOUND_BY_SEARCH: Final = frozenset({"measure", "source", "column", "segment", "source or alias"})
-"""Kinds of names that discover_data finds."""
 
 
 def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:

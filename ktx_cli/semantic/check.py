@@ -13,10 +13,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ktx_cli.core import Diagnostic, KtxError, Severity, listing, one_line, plural
+from ktx_cli.core import Diagnostic, KtxError, Severity, listing, one_line, plural, suggestion
 from ktx_cli.semantic.expressions.fragments import TEMPLATE, has_other_braces, parse, template_names
 from ktx_cli.semantic.graph import Graph
-from ktx_cli.semantic.load.entries import unknown_name
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.masks import mask_misfit, masks_of
 from ktx_cli.semantic.model import (
@@ -26,6 +25,7 @@ from ktx_cli.semantic.model import (
     SemanticError,
     ambiguous,
     layer_diagnostic,
+    name_hint,
     spelled,
     unknown,
 )
@@ -195,7 +195,7 @@ class ExpressionChecks:
     def _refuse_bare(self, source: Source, measure: Measure, reference: Reference) -> None:
         what = f"measure `{measure.name}` of `{source.name}`"
         if self._finds(source, reference) is None:
-            hint = unknown_name(str(reference), (*source.measures, *source.columns))
+            hint: str = name_hint(str(reference), (*source.measures, *source.columns), source=source.name)
             self.report.error("unknown_name", f"{what}: there is no measure `{reference}`", source, measure.place, hint)
         else:
             hint = f"aggregate it, for example: sum({reference})"
@@ -443,7 +443,8 @@ class Resolver:
         other = self._place(source, parts[:-1])
         found = other.column(parts[-1])
         if found is None:
-            raise unknown("column", parts[-1], other.columns, f" in `{other.name}`")
+            prefix, where = "".join(f"{part}." for part in parts[:-1]), f" in `{other.name}`"
+            raise unknown("column", parts[-1], other.columns, where, source=other.name, prefix=prefix)
         return other, found
 
     def measure(self, source: Source, parts: Parts) -> tuple[Source, Measure] | None:
@@ -465,7 +466,7 @@ class Resolver:
             return owners[0]
         if owners:
             raise ambiguous("the column", name, (f"{other.name}.{name}" for other, _ in owners))
-        raise unknown("column", name, source.columns, f" in `{source.name}`")
+        raise unknown("column", name, source.columns, f" in `{source.name}`", source=source.name)
 
     def _place(self, source: Source, hops: Parts) -> Source:
         """Return the source at the end of `hops` over to-one joins."""
@@ -581,7 +582,9 @@ def check_source(source: Source, report: ProblemList) -> None:
     for name in source.grain:
         if source.column(name) is None:
             what = f"the grain of `{source.name}` includes `{name}`, which is not one of its columns"
-            report.error("unknown_column", what, source, source.place, unknown_name(name, source.columns))
+            report.error(
+                "unknown_column", what, source, source.place, name_hint(name, source.columns, source=source.name)
+            )
     _check_time(source, report)
     for measure in source.measures.values():
         _check_measure(source, measure, report)
@@ -593,7 +596,13 @@ def _check_time(source: Source, report: ProblemList) -> None:
     column = source.column(source.time_column)
     if column is None:
         what = f"the default time of `{source.name}` is `{source.time_column}`, which is not one of its columns"
-        report.error("unknown_column", what, source, source.place, unknown_name(source.time_column, source.columns))
+        report.error(
+            "unknown_column",
+            what,
+            source,
+            source.place,
+            name_hint(source.time_column, source.columns, source=source.name),
+        )
     elif column.type is not SemanticType.TIME:
         what = f"the default time of `{source.name}`, `{column.name}`, is a {column.type.value}"
         report.warn("not_a_time", what, source, column.place or source.place, "set `type: time` for that column")
@@ -609,11 +618,15 @@ def _check_measure(source: Source, measure: Measure, report: ProblemList) -> Non
     for name in measure.segments:
         if name not in source.segments:
             message = f"{what} uses the segment `{name}`, which `{source.name}` does not define"
-            report.error("unknown_segment", message, source, measure.place, unknown_name(name, source.segments))
+            report.error(
+                "unknown_segment", message, source, measure.place, name_hint(name, source.segments, source=source.name)
+            )
     for key, name in _own_columns(measure):
         if source.column(name) is None:
             message = f"`{key}` of {what} is `{name}`, which is not a column of `{source.name}`"
-            report.error("unknown_column", message, source, measure.place, unknown_name(name, source.columns))
+            report.error(
+                "unknown_column", message, source, measure.place, name_hint(name, source.columns, source=source.name)
+            )
 
 
 def _own_columns(measure: Measure) -> Iterator[tuple[str, str]]:
@@ -642,7 +655,7 @@ def check_projection(source: Source, dialect: str, parameters: Collection[str], 
     for column in source.columns.values():
         if column.expr is None and column.name.casefold() not in folded:
             what = f"`sql` of `{source.name}` does not return the column `{column.name}`"
-            report.error("not_projected", what, source, column.place, unknown_name(column.name, names))
+            report.error("not_projected", what, source, column.place, suggestion(column.name, names))
 
 
 def projected(sql: str, dialect: str, what: str = "it") -> list[str] | None:
@@ -682,7 +695,7 @@ def _check_join(source: Source, join: Join, sources: Mapping[str, Source], repor
     target = sources.get(join.to)
     if target is None:
         what = f"`{source.name}` is joined to `{join.to}`, which is not a source"
-        report.error("unknown_source", what, source, join.place, unknown_name(join.to, sources))
+        report.error("unknown_source", what, source, join.place, name_hint(join.to, sources))
         return
     wanted = [(source, own) for own, _ in join.pairs] + [(target, other) for _, other in join.pairs]
     wanted += [(source if condition.own else target, condition.column) for condition in join.conditions]
@@ -690,7 +703,7 @@ def _check_join(source: Source, join: Join, sources: Mapping[str, Source], repor
                if sources[side].column(name) is None]  # fmt: skip
     for side, name in missing:
         what = f"the join from `{source.name}` to `{join.to}` is on `{side}.{name}`, which is not a column"
-        report.error("unknown_column", what, source, join.place, unknown_name(name, sources[side].columns))
+        report.error("unknown_column", what, source, join.place, name_hint(name, sources[side].columns, source=side))
     if not missing:
         _check_cardinality(source, target, join, report)
         _check_meaning(source, target, join, report)

@@ -8,7 +8,20 @@ from datetime import date
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, listing, similar_names, suggestion
+from ktx_cli.core import (
+    EXIT_USAGE,
+    AgentStep,
+    Command,
+    Diagnostic,
+    Hint,
+    KtxError,
+    Location,
+    Severity,
+    listing,
+    similar_names,
+    suggested_names,
+    suggestion,
+)
 from ktx_cli.warehouses import SemanticType, StoredAs, TableRef
 
 _Named = TypeVar("_Named")
@@ -449,18 +462,44 @@ class SemanticError(KtxError):
         return EXIT_USAGE if self.code == "query" else super().exit_code
 
 
-def unknown(what: str, name: str, known: Iterable[str], where: str = "", **details: Any) -> SemanticError:
-    """Return the error for an unknown name. The hint is the nearest known name, or similar ones.
+def unknown(
+    what: str, name: str, known: Iterable[str], where: str = "", *, source: str = "", prefix: str = ""
+) -> SemanticError:
+    """Return the error for an unknown name. The hint is as by `name_hint`.
 
     `details.candidates` are all known names, or only the similar ones if there are many; the closest comes first.
+    `where` qualifies the message; if it does, only `source` makes the names those that search finds.
     """
     names = sorted(set(known))
     similar = similar_names(name, names)
     candidates = similar if len(names) > _MOST_CANDIDATES else [*dict.fromkeys((*similar, *names))]
-    facts = {"kind": what, "candidates": candidates[:_MOST_CANDIDATES], "known": len(names), **details}
+    facts = {"kind": what, "candidates": candidates[:_MOST_CANDIDATES], "known": len(names)}
     message = f"there is no {what} `{name}`{where}"
-    return SemanticError(message, hint=suggestion(name, names), code="unknown_name", details=facts)
+    is_listed = what in _FOUND_BY_SEARCH and (not where or bool(source))
+    hint = name_hint(name, names, source=source, prefix=prefix) if is_listed else suggestion(name, names, prefix)
+    return SemanticError(message, hint=hint, code="unknown_name", details=facts)
 
+
+def name_hint(name: str, known: Iterable[str], *, source: str = "", prefix: str = "") -> Hint:
+    """Return the hint for an unknown name in a semantic layer: the nearest names, or where to look for names.
+
+    `source` has the known names; if it is not given, a name such as `orders.totl` may say so. `prefix`: see
+    `suggestion`.
+    """
+    names = set(known)
+    named = suggested_names(name, names, prefix)
+    if named is not None:
+        return Hint(named)
+    owner, _, _ = name.rpartition(".")
+    source = source or (owner if any(each.startswith(f"{owner}.") for each in names) else "")
+    typed = Hint("to list the sources: {}", Command("sl", "list"))
+    if source:
+        typed = Hint("to list the names of this source: {}", Command("sl", "read", source))
+    return Hint("{}; {}", suggestion(name, names), AgentStep("find names with discover_data", typed=typed))
+
+
+_FOUND_BY_SEARCH: Final = frozenset({"measure", "source", "column", "segment", "source or alias"})
+"""Kinds of names that search finds."""
 
 _MOST_CANDIDATES: Final = 50
 """Maximum number of names in the details of an error."""

@@ -52,7 +52,7 @@ TABLES = [
         ("a_day_of_customers_and_orders", "similar names: customers, fct_orders, orders_by_customer"),
         ("ADayOfCustomersAndOrders", "similar names: customers, fct_orders, orders_by_customer"),
         ("refunds", "did you mean `zz_refunds`?"),
-        ("warehouses_of_suppliers", "similar names: dim_warehouse"),
+        ("warehouses_of_suppliers", "did you mean `dim_warehouse`?"),
         ("payroll", "none of the 306 available names is similar"),
     ],
 )
@@ -60,6 +60,31 @@ def test_the_closest_of_several_hundred_names_is_suggested_wherever_it_is(name: 
     found = suggestion(name, TABLES)
     head, _, names = found.partition(": ")
     assert f"{head}: {', '.join(sorted(names.split(', ')))}" == hint if names else found == hint
+
+
+OF_SOURCES = ["lines.refund_rate", "lines.net", "orders.count", "orders.net", "refunds.amount", "ship_lines.rate"]
+
+
+@pytest.mark.table(
+    ("name", "hint"),
+    [
+        # the source is known, so only the names in it are compared, and only by what follows it
+        ("lines.zebra", "available: lines.net, lines.refund_rate"),
+        ("lines.refund_rat", "did you mean `lines.refund_rate`?"),
+        ("LINES.rate", "did you mean `ship_lines.rate`?"),
+        ("refunds.net", "similar names: lines.net, orders.net"),
+        ("refunds.count", "did you mean `orders.count`?"),
+        ("line.refund_rate", "did you mean `lines.refund_rate`?"),
+    ],
+)
+def test_only_the_last_part_of_a_name_in_a_known_source_is_compared(name: str, hint: str) -> None:
+    assert suggestion(name, OF_SOURCES) == hint
+
+
+def test_the_suggestion_replaces_the_whole_name() -> None:
+    assert suggestion("nam", ["name", "code"], "regions.") == "did you mean `regions.name`?"
+    assert suggestion("name", ["region_name", "code"], "regions.") == "did you mean `regions.region_name`?"
+    assert suggestion("x", ["region_name", "code"], "regions.") == "available: code, region_name"
 
 
 def test_few_names_are_all_listed() -> None:

@@ -52,6 +52,13 @@ columns: [{name: id, type: number}, {name: code, type: string}, {name: amount, t
 joins: [{to: regions, on: targets.code = regions.code, relationship: many_to_one}]
 measures: [{name: target, expr: sum(amount)}]
 """
+MANY = f"""\
+name: many
+table: targets
+grain: [id]
+columns: [{{name: id, type: number}}, {", ".join(f"{{name: c_{n:02}, type: number}}" for n in range(15))}]
+measures: [{", ".join(f"{{name: m_{n:02}, expr: sum(c_{n:02})}}" for n in range(15))}]
+"""
 TABLES = """
 CREATE TABLE sales (id INTEGER, ship_to TEXT, bill_to TEXT, sold_at TEXT, paid_at TEXT, amount REAL);
 CREATE TABLE regions (code TEXT, title TEXT);
@@ -180,6 +187,33 @@ def test_via_of_a_query_holds_for_all_columns_of_its_source(
 def test_an_unknown_join_is_refused_even_if_no_column_needs_it(sales: Company) -> None:
     error = sales.call("sl_query", total(via={"regions": "shiped"})).error
     assert error is not None and (error["code"], error["hint"]) == ("unknown_name", "did you mean `shipped`?")
+
+
+@pytest.mark.parametrize(
+    ("query", "hint", "typed"),
+    [
+        ({"measures": ["payroll.salary"]}, None, "to list the sources: ktx sl list"),
+        ({"measures": ["payroll"]}, None, "to list the sources: ktx sl list"),
+        ({"measures": ["many.payroll"]}, None, "to list the names of this source: ktx sl read many"),
+        (total(dimensions=["many.payroll"]), None, "to list the names of this source: ktx sl read many"),
+        (total(dimensions=["payroll"]), None, "to list the sources: ktx sl list"),
+        (total(dimensions=["shipped.titel"]), "did you mean `shipped.title`?", "did you mean `shipped.title`?"),
+        ({"measures": ["many.total_of_07"]}, "did you mean `many.m_07`?", "did you mean `many.m_07`?"),
+    ],
+)
+def test_a_name_without_a_similar_one_leads_to_where_names_are(
+    query: dict[str, Any], hint: str | None, typed: str, sales: Company, wire: Wire, ktx: Run
+) -> None:
+    """An agent gets a tool, and a person a command, which runs."""
+    sales.source("many", MANY)
+    _, error, text = wire.call("sl_query", query)
+    assert error is not None and error["code"] == "unknown_name", text
+    none = re.fullmatch(r"none of the \d+ available names is similar; find names with discover_data", error["hint"])
+    assert error["hint"] == hint if hint else none, text
+    printed = ktx("sl", "query", json.dumps(query), "--json").envelope["error"]["hint"]
+    assert printed == typed or printed.endswith(f" available names is similar; {typed}"), printed
+    command = typed.partition(": ktx ")[2]
+    assert not command or ktx(*shlex.split(command)).code == 0
 
 
 def test_a_choice_of_connections_is_an_argument_or_an_option(sales: Company, wire: Wire, ktx: Run) -> None:

@@ -18,9 +18,9 @@ from ktx_cli.core import (
     Record,
     ResultWarning,
     UsageError,
-    did_you_mean,
     ignore_events,
     listing,
+    nearest_name,
     new_run_id,
     now,
     one_line,
@@ -348,7 +348,7 @@ class _Planner:
             )
         if not found:
             shown = one_line(word, 120)
-            near = did_you_mean(word, [*sources, *(str(each.used.definition) for each in known)])
+            near = nearest_name(word, [*sources, *(str(each.used.definition) for each in known)])
             hint = COMMAND if near is None else COMMAND.with_words(near)
             raise UsageError(f"the semantic layer has no definition `{shown}`", hint=hint)
         connections = list(dict.fromkeys(each.model.connection for each in found))

@@ -296,7 +296,7 @@ class Names:
         else:
             hops = self._hops(parts[:-1])
         source = self.model.sources[self.target_of(hops)]
-        column = self._column(source, parts[-1])
+        column = self._column(source, parts[-1], hops)
         self._require_visible(source, column, grouped=grouped)
         return Name(hops, column.name, self._via_to(parts, hops))
 
@@ -370,10 +370,12 @@ class Names:
             raise unknown("column", column, known)
         raise ambiguous("the column", column, (f"{source}.{column}" for source in self.offered(owners)))
 
-    def _column(self, source: Source, name: str) -> Column:
+    def _column(self, source: Source, name: str, hops: Sequence[str]) -> Column:
+        """Return the column of a source; `hops` are what is written before its name."""
         column = source.column(name)
         if column is None:
-            raise unknown("column", name, self._listed(source), f" in `{source.name}`")
+            prefix, where = "".join(f"{hop}." for hop in hops), f" in `{source.name}`"
+            raise unknown("column", name, self._listed(source), where, source=source.name, prefix=prefix)
         return column
 
     def _listed(self, source: Source) -> Iterable[str]:
@@ -408,7 +410,7 @@ class Names:
             known = (edge.name for edge in self.graph.edges(source.name))
             raise unknown(f"join from `{source.name}` in {what} to", ".".join(hops), known)
         other = source if path is None else self.model.sources[path.end]
-        return Name(hops, self._column(other, parts[-1]).name)
+        return Name(hops, self._column(other, parts[-1], parts[:-1]).name)
 
     def _bare(self, source: Source, name: str, what: str) -> Name:
         own = source.column(name)
@@ -421,4 +423,4 @@ class Names:
             return Name((owners[0],), name if far is None else far.name)
         if owners:
             raise ambiguous(f"in {what}, the column", name, (f"{owner}.{name}" for owner in owners))
-        raise unknown("column", name, source.columns, f" in `{source.name}` (for {what})")
+        raise unknown("column", name, source.columns, f" in `{source.name}` (for {what})", source=source.name)

@@ -6,11 +6,11 @@ import datetime as dt
 import difflib
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, suggestion, yaml
+from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, yaml
 from ktx_cli.semantic.model import Place, Status, layer_diagnostic
 
 
@@ -229,11 +229,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, str) or (isinstance(value, int | float) and abs(value) < 1e15):
         return one_line(str(value), 60)
     return ""
-
-
-def unknown_name(name: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the nearest known name, or similar ones."""
-    return suggestion(name, known)
 
 
 Step = str | int

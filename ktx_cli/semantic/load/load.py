@@ -13,11 +13,21 @@ from typing import Any
 
 from ktx_cli.core import ConfigError, Diagnostic, KtxError, Severity, StorageError, listing, yaml
 from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, WorkingTree
-from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, text_may_protect, unknown_name
+from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, text_may_protect
 from ktx_cli.semantic.load.joins import Meaning, join_key, meaning, mirrored, table_parts
 from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
 from ktx_cli.semantic.manifest import Shard, is_shard_path, is_table_file, is_yaml, own_files, parse_shard, stray_paths
-from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic, spelled
+from ktx_cli.semantic.model import (
+    Barred,
+    CalendarSettings,
+    Join,
+    Model,
+    Place,
+    Source,
+    layer_diagnostic,
+    name_hint,
+    spelled,
+)
 
 ParseShard = Callable[[bytes, str], Shard]
 """Parses a shard from its bytes and path. Raises `ConfigError`."""
@@ -492,7 +502,7 @@ class _Loader:
         draft = self._find(name)
         if draft is None:
             what = f"`{name}` has neither `table` nor `sql`, and the manifest has no source with that name to overlay"
-            entry.error("unknown_source", what, "name", hint=unknown_name(name, self.manifest))
+            entry.error("unknown_source", what, "name", hint=name_hint(name, self.manifest))
             if entry.protects:
                 self._seal(self.problems[-1], blind=True)
             return

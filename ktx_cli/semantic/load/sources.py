@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
+from ktx_cli.core import ConfigError, Diagnostic, Severity, listing, suggestion
 from ktx_cli.semantic import model
 from ktx_cli.semantic.load.columns import (
     LABEL,
@@ -34,7 +34,7 @@ from ktx_cli.semantic.load.columns import (
     texts_in,
     unique,
 )
-from ktx_cli.semantic.load.entries import APPROVALS, MASK, POLICIES, VISIBILITY, Entry, read_approval, unknown_name
+from ktx_cli.semantic.load.entries import APPROVALS, MASK, POLICIES, VISIBILITY, Entry, read_approval
 from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
 from ktx_cli.semantic.manifest import DISABLED, DISABLED_MEASURES, PROPOSED_MEASURES, PROPOSED_SEGMENTS, plain_on
 
@@ -364,7 +364,7 @@ def inherit(entry: Entry, draft: SourceDraft, manifest: Mapping[str, SourceDraft
         what = f"`{KEY}` of {entry.what} is `{wanted}`, which " + (
             f"is ambiguous: {listing(sorted(each.name for each in found))}" if found else "the manifest does not have"
         )
-        hint = f"write {KEY}: {found[0].name}" if found else unknown_name(wanted, manifest)
+        hint = f"write {KEY}: {found[0].name}" if found else model.name_hint(wanted, manifest)
         entry.error("unknown_source", what, KEY, hint=hint)
         if entry.trouble is not None:  # what is hidden there would be hidden here
             draft.bar(entry.trouble)
@@ -458,7 +458,9 @@ def _exclude(entry: Entry, draft: SourceDraft) -> set[str]:
         column = draft.find(name)
         if column is None:
             what = f"`{EXCLUDED}` of {entry.what} names `{name}`, which `{draft.name}` does not have"
-            entry.warn("unknown_column", what, EXCLUDED, index, hint=unknown_name(name, draft.columns))
+            entry.warn(
+                "unknown_column", what, EXCLUDED, index, hint=model.name_hint(name, draft.columns, source=draft.name)
+            )
         else:
             result.add(column.name)
     return result
@@ -474,7 +476,7 @@ def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
             continue
         if column is None:
             what = f"{item.what} refers to a column that `{draft.name}` does not have"
-            item.error("unknown_column", what, "name", hint=unknown_name(name, draft.columns))
+            item.error("unknown_column", what, "name", hint=model.name_hint(name, draft.columns, source=draft.name))
         elif column.name in excluded:
             message = f"{item.what} refers to a column that `{EXCLUDED}` removes"
             item.error("forbidden_key", message, hint="remove one of the two")
@@ -533,6 +535,4 @@ def _disable_joins(entry: Entry, draft: SourceDraft) -> None:
         draft.disabled += [draft.joins.pop(key) for key in result]
         if not result:
             what = f"`{DISABLED}` of {entry.what} lists `{listed}`, which is not the `on` of a join of `{draft.name}`"
-            entry.warn(
-                "unknown_join", what, DISABLED, index, hint=unknown_name(listed, (key[1] for key in draft.joins))
-            )
+            entry.warn("unknown_join", what, DISABLED, index, hint=suggestion(listed, (key[1] for key in draft.joins)))

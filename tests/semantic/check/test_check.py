@@ -106,7 +106,7 @@ def test_measures_of_measures(load: Any) -> None:
 WRONG = [
     ("{name: m, expr: sum(amuont)}", "unknown_name", "`amuont`", "did you mean `amount`?"),
     ("{name: m, expr: sum(amount) + amuont}", "unknown_name", "no measure `amuont`", "`amount`?"),
-    ("{name: m, expr: sum(customers.teir)}", "unknown_name", "no column `teir` in `customers`", "`tier`?"),
+    ("{name: m, expr: sum(customers.teir)}", "unknown_name", "no column `teir` in `customers`", "`customers.tier`?"),
     ("{name: m, expr: sum(custmers.tier)}", "unknown_name", "`custmers`", "`customers`?"),
     ("{name: m, expr: sum(amount), filter: teir = 1}", "unknown_name", "`filter` of measure `m`", "available: "),
     ("{name: m, expr: amount}", "aggregate", "outside an aggregate", "sum(amount)"),

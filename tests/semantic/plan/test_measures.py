@@ -216,7 +216,7 @@ def test_a_measure_asked_of_the_wrong_source_is_named_with_the_right_one() -> No
 
 def test_a_part_of_a_name_leads_to_the_names_that_have_it() -> None:
     error = refusal("zebra", Measure("striped_zebra_counts_of_all_times", "sum(amount)"))
-    assert error.hint == "similar names: orders.striped_zebra_counts_of_all_times"
+    assert error.hint == "did you mean `orders.striped_zebra_counts_of_all_times`?"
 
 
 def test_a_definition_is_told_names_that_only_definitions_may_use() -> None:
