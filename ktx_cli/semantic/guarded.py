@@ -88,9 +88,9 @@ class TableNames:
         self._schemas: list[str] = list(getattr(entry, "schemas", None) or ([single] if single else []))
 
     @property
-    def tables(self) -> list[str]:
-        """The table names, without schemas."""
-        return sorted({parts[-1] for parts in self._tables})
+    def tables(self) -> list[tuple[str, ...]]:
+        """The table names by their parts."""
+        return sorted(set(self._tables))
 
     @property
     def columns(self) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ktx_cli.core import Command, Hint, NotSupportedError, Recent, SourceError, UsageError, did_you_mean
+from ktx_cli.core import Command, Hint, NotSupportedError, Recent, SourceError, UsageError, did_you_mean, listing
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, dialect_named
 from ktx_cli.warehouses.guard.bounds import require_bounded
@@ -481,18 +481,30 @@ _MISSING: Final = re.compile(
 )
 
 
-def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: Iterable[str]) -> SourceError:
+def with_hint(
+    error: SourceError, dialect: str, tables: Iterable[tuple[str, ...]], columns: Iterable[str]
+) -> SourceError:
     """Return a database's error with a hint: a similar name in `tables` or `columns`, or else how to list the names.
 
-    An existing hint is only replaced by a similar name. Errors that do not concern the statement are unchanged.
+    `tables` are names by their parts. A suggested name is as a statement needs it: with its schema, and quoted if
+    necessary. An existing hint is only replaced by a similar name. Errors that do not concern the statement are
+    unchanged.
     """
     if error.code != "query":
         return error
     text = error.problem
-    near = _near(text, _COLUMN, columns) or _near(text, _UNKNOWN_TABLE, tables) or _suggested(text)
-    error.hint = (f"did you mean `{near}`?" if near else error.hint) or _listed(text, dialect)
+    column = _near(_missing(text, _COLUMN), columns)
+    near = [(column,)] if column else _near_tables(_missing(text, _UNKNOWN_TABLE), list(tables))
+    named = [_written(parts, dialect) for parts in near] or [each for each in [_suggested(text)] if each]
+    error.hint = _one_of(named) or error.hint or _listed(text, dialect)
     error.message = _SUGGESTION.sub("", error.message).rstrip()
     return error
+
+
+def _one_of(names: Sequence[str]) -> str:
+    if len(names) > 1:
+        return f"similar names: {listing(names)}"
+    return "".join(f"did you mean {name if '`' in name else f'`{name}`'}?" for name in names)
 
 
 def names_are_missing(error: SourceError) -> bool:
@@ -511,11 +523,51 @@ def _suggested(text: str) -> str | None:
     return found["name"] if is_similar else None
 
 
-def _near(text: str, pattern: re.Pattern[str], known: Iterable[str]) -> str | None:
-    """Return a known name that is similar to the missing one, or None if the name exists elsewhere."""
+def _missing(text: str, pattern: re.Pattern[str]) -> str:
+    """Return the missing name in a database's error, or an empty text."""
     found = pattern.search(text) if _MISSING.search(text) else None
-    name, names = _last(found["name"]) if found else "", list(known)
+    return found["name"].rstrip(".!") if found else ""
+
+
+def _near(missing: str, known: Iterable[str]) -> str | None:
+    """Return a known name that is similar to the missing one, or None if the name exists elsewhere."""
+    name, names = _last(missing), list(known)
     return did_you_mean(name, names) if name and name not in names else None
+
+
+def _near_tables(missing: str, tables: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the tables with a name similar to the missing one, if possible in its schema.
+
+    A table of the same name only counts if the missing one has another schema.
+    """
+    schema, _, name = missing.rpartition(".")
+    near = _near(name, [parts[-1] for parts in tables])
+    if near is None and schema:
+        near = name
+    found = [parts for parts in dict.fromkeys(tables) if parts[-1] == near]
+    within = [parts for parts in found if parts[-2:-1] == (_last(schema),)]
+    if near == name:
+        return [] if within else [parts for parts in found if len(parts) > 1]
+    return within or found
+
+
+def _written(parts: Sequence[str], dialect: str) -> str:
+    """Return a name as a statement contains it, quoted if it would mean something else otherwise."""
+    from sqlglot import Dialect
+
+    speaker = Dialect.get_or_raise(dialect)
+    reserved = {word for each in speaker.tokenizer_class.KEYWORDS for word in each.lower().split()}
+    reserved |= speaker.generator_class.RESERVED_KEYWORDS
+    folds = speaker.normalization_strategy.value in ("LOWERCASE", "UPPERCASE")
+
+    def written(part: str) -> str:
+        is_plain = _PLAIN.fullmatch(part) and part.lower() not in reserved
+        return part if is_plain and not (folds and speaker.case_sensitive(part)) else dialect_named(dialect).quote(part)
+
+    return ".".join(map(written, parts))
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _listed(text: str, dialect: str) -> str:

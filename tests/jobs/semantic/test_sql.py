@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import uuid
 from datetime import UTC, date, datetime, timedelta
@@ -275,3 +276,25 @@ def test_a_comparison_of_citext_minds_the_case(tmp_path: Path, postgres_server: 
 )
 def test_values_as_json_takes_them(value: Any, shown: Any) -> None:
     assert json_value(value) == shown
+
+
+@pytest.mark.parametrize(
+    "written", ["orderz", "shop.orderz", "shopp.orders", "orders", "order_lines", "shop.order_lines"]
+)
+def test_a_suggested_table_in_a_schema_can_be_pasted(tmp_path: Path, written: str) -> None:
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "db.duckdb")) as database:
+        database.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders (a int)")
+        database.execute('CREATE TABLE shop."Order Lines" (a int)')
+    (tmp_path / "ktx.yaml").write_text("connections:\n  duck:\n    driver: duckdb\n    path: db.duckdb\n")
+    shards = Layout(tmp_path).schema_dir("duck")
+    shards.mkdir(parents=True)
+    (shards / "all.yaml").write_text(
+        "tables: {orders: {table: shop.orders, columns: []}, lines: {table: 'shop.\"Order Lines\"', columns: []}}\n"
+    )
+    with pytest.raises(SourceError) as caught:
+        ask(tmp_path, f"SELECT 1 FROM {written}")
+    suggested = re.fullmatch(r"did you mean `(.*)`\?", caught.value.hint or "")
+    assert suggested is not None, caught.value.hint
+    assert ask(tmp_path, f"SELECT count(*) FROM {suggested[1]}").rows == ((0,),)
