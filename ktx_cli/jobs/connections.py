@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, UsageError, monotonic, yaml
+from ktx_cli.core import Command, ConfigError, Hint, KtxError, ResultWarning, Severity, UsageError, monotonic, yaml
 from ktx_cli.project import (
     CONFIG_NAME,
     WITHOUT_EFFECT,
     Database,
+    InvalidConfigError,
+    Issue,
     KtxConfig,
     Layout,
     WorkingTree,
@@ -183,16 +185,15 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
 def unset_setting(layout: Layout, key: str) -> tuple[bool, list[ResultWarning]]:
     """Remove a dotted key from the file, so that its default applies. Returns as `set_setting`.
 
-    Also removes keys that are not settings. Raises `UsageError` for such a key that is not in the file, and for a
-    connection; `ConfigError` if the file would become invalid, without changing it.
+    Also removes keys that are not settings, and the blocks that become empty if that changes nothing else. Raises
+    `UsageError` for such a key that is not in the file, and for a connection; `ConfigError` if the file would become
+    invalid, without changing it.
     """
     names = key.split(".")
-    if names[0] == "connections" and len(names) < 3:
-        remove = Command("connection", "remove", *(names[1:2] or ["ID"]))
-        what = "a whole connection" if len(names) > 1 else "the section with all connections"
-        raise UsageError(f"`{key}` is {what}, not a setting", hint=remove)
 
     def changed(text: bytes) -> bytes:
+        if names[0] == "connections" and len(names) < 3:
+            raise _whole_connection(load_config(layout.config, data=text).config, *names[1:])
         path: list[str | int] = []
         value: Any = yaml.load(text, where=CONFIG_NAME)
         for name in names:
@@ -202,9 +203,86 @@ def unset_setting(layout: Layout, key: str) -> tuple[bool, list[ResultWarning]]:
                 return text
             path.append(int(name) if is_item else name)
             value = value[path[-1]]
-        return edit.delete_value(text, tuple(path), where=CONFIG_NAME)
+        return _without(text, path)
 
-    return _changed_settings(layout, changed, key)
+    try:
+        return _changed_settings(layout, changed, key)
+    except InvalidConfigError as error:
+        raise _needed(error, layout, key) from error
+
+
+def _whole_connection(config: KtxConfig, connection: str | None = None) -> UsageError:
+    """Return the error for a key that is not a setting, but a connection, or all of them if it is None."""
+    if connection is None:
+        message = "`connections` is the section with all connections, not a setting"
+        return UsageError(message, hint=Hint("to remove a connection: {}", Command("connection", "remove", "ID")))
+    known_connection(config, connection)
+    message = f"`connections.{connection}` is a whole connection, not a setting"
+    return UsageError(message, hint=_remove_block(f"connections.{connection}"))
+
+
+def _remove_block(block: str) -> Hint:
+    """Return the hint to remove a whole block of settings, which may be a connection."""
+    names = block.split(".")
+    if names[0] == "connections" and len(names) == 2:
+        return Hint("to remove the connection: {}", Command("connection", "remove", names[1]))
+    return Hint("to remove the whole block: {}", Command("config", "unset", block))
+
+
+def _without(text: bytes, path: Sequence[str | int]) -> bytes:
+    """Return a `ktx.yaml` without a key, and without the blocks that this empties.
+
+    A block stays if it has a comment, if it is a connection, or if its absence means something else than its defaults.
+    """
+    text = edit.delete_value(text, tuple(path), where=CONFIG_NAME)
+    fewest = 2 if path[0] == "connections" else 0
+    for length in range(len(path) - 1, fewest, -1):
+        block: Any = yaml.load(text, where=CONFIG_NAME)
+        for name in path[:length]:
+            block = block[name]
+        shorter = edit.delete_value(text, tuple(path[:length]), where=CONFIG_NAME) if block == {} else text
+        if shorter.count(b"#") != text.count(b"#") or _effective(shorter) != _effective(text):
+            break
+        text = shorter
+    return text
+
+
+def _effective(text: bytes) -> Any:
+    """Return all settings with their defaults, without empty mappings, or None if the file is invalid."""
+
+    def full(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: inner for key, each in value.items() if (inner := full(each)) != {}}
+        return [full(each) for each in value] if isinstance(value, list) else value
+
+    try:
+        config = load_config(Path(CONFIG_NAME), data=text).config
+    except ConfigError:  # saving the file reports it
+        return None
+    connections = {connection: entry.model_dump() for connection, entry in config.connections.items()}
+    return full({**config.model_dump(exclude={"connections"}), "connections": connections})
+
+
+def _needed(error: InvalidConfigError, layout: Layout, key: str) -> InvalidConfigError:
+    """Return the error for a setting that something in the file requires; one that the file had before is unchanged."""
+    try:
+        before: Sequence[Issue] = load_config(layout.config).issues
+    except InvalidConfigError as old:
+        before = old.issues
+    known = {(issue.keys, issue.message) for issue in before}
+    errors = [each for each in error.issues if each.severity is Severity.ERROR]
+    caused = next((each for each in errors if (each.keys, each.message) not in known), None)
+    if caused is None:
+        return error
+    block = caused.setting.rpartition(".")[0] if caused.missing else caused.setting
+    why: str = caused.message
+    if caused.missing or key == f"{block}.driver":
+        why = f"`{block}` requires it"
+    elif key == caused.setting:
+        why = f"with its default, {caused.message}"
+    error.message = f"cannot remove `{key}`: {why}"
+    error.hint = _remove_block(block) if key.startswith(f"{block}.") else error.hint
+    return error
 
 
 def _changed_settings(layout: Layout, changed: Callable[[bytes], bytes], key: str) -> tuple[bool, list[ResultWarning]]:

@@ -593,7 +593,9 @@ class Document(Places):
         mapping = node.kind == "mapping"
         count = len(node.pairs) if mapping else len(node.items)
         if count == 1:
-            return self._replace(slot, {} if mapping else [])
+            emptied = self._replace(slot, {} if mapping else [])
+            above = self.text[self.line_end(emptied.start) : self.line_start(node.start)]
+            return replace(emptied, text=emptied.text + above.rstrip()) if "#" in above else emptied
         begin = self._begin(node, index)
         end = self.line_end(self.pair_end(node.pairs[index]) if mapping else self.end(node.items[index]))
         line = self.line_start(begin)

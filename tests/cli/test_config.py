@@ -195,10 +195,10 @@ search:
     [
         ("scan.privacy", "  privacy: strict  # nobody may see values\n", ""),
         ("scan.relationships", "  relationships: {enabled: false}\n", ""),
-        ("scan.relationships.enabled", "{enabled: false}", "{}"),
-        ("ingest.executor", "ingest:\n  executor: postgres\n", "ingest: {}\n"),
+        ("scan.relationships.enabled", "  relationships: {enabled: false}\n", ""),
+        ("ingest.executor", "ingest:\n  executor: postgres\n", ""),
         ("ingest", "ingest:\n  executor: postgres\n", ""),
-        ("search.no_such", "search:\n  no_such: [one, two]\n", "search: {}\n"),
+        ("search.no_such", "search:\n  no_such: [one, two]\n", ""),
         ("search.no_such.0", "[one, two]", "[two]"),
         ("semantic.layout", "", ""),
         ("scan.relationships.acceptThreshold", "", ""),
@@ -215,27 +215,82 @@ def test_unset_removes_a_setting_and_nothing_else(ktx: Run, project: Path, key: 
 
 
 @pytest.mark.parametrize(
-    ("key", "says"),
+    ("before", "key", "after"),
     [
-        ("scan.privcy", "did you mean"),
-        ("scan.privacy.strict", "scan.privacy.strict"),
-        ("", ""),
-        ("connections", "the section with all connections, not a setting"),
-        ("connections", "ktx connection remove ID"),
-        ("connections.warehouse", "a whole connection, not a setting"),
-        ("connections.warehouse", "ktx connection remove warehouse"),
-        ("connections.warehouse.driver", "driver"),
-        ("storage.postgres.schema", "storage.postgres.schema` is missing"),
+        ("# top\na: 1\nscan:\n  # why\n  privacy: strict # own\n# end\n", "scan.privacy",
+         "# top\na: 1\n  # why\n# end\n"),
+        (
+            "llm:\n  provider:\n    backend: none\n    anthropic:\n      api_key: env:KEY\n",
+            "llm.provider.anthropic.api_key",
+            "llm:\n  provider:\n    backend: none\n",
+        ),
+        ("a: 1\nllm: {provider: {anthropic: {api_key: env:KEY}}}\nb: 2\n", "llm.provider.anthropic.api_key",
+         "a: 1\nb: 2\n"),
+        ("ingest: {}\nscan: {privacy: strict, views: always}\n", "scan.views", "ingest: {}\nscan: {privacy: strict}\n"),
+        # a comment about the block stays, with the block
+        ("a: 1\nscan: # ours\n  privacy: strict\n", "scan.privacy", "a: 1\nscan: {} # ours\n"),
+        # without the block, no agent would be named, and embeddings for scans would be those of ingest
+        ("serving: {agents: {bot: {limits: {queries_per_hour: 3}}}}\n", "serving.agents.bot.limits.queries_per_hour",
+         "serving: {agents: {bot: {}}}\n"),
+        ("scan: {enrichment: {embeddings: {backend: none}}}\n", "scan.enrichment.embeddings.backend",
+         "scan: {enrichment: {embeddings: {}}}\n"),
+        ("a: 1\nscan: {privacy: strict}\r\nb: 'x'  \n", "scan.privacy", "a: 1\nb: 'x'  \n"),
+        # an emptied list is a value, not a block
+        ("setup: {database_connection_ids: [warehouse]}\n", "setup.database_connection_ids.0",
+         "setup: {database_connection_ids: []}\n"),
     ],
-)
-def test_unset_refuses(ktx: Run, project: Path, key: str, says: str) -> None:
+)  # fmt: skip
+def test_unset_removes_the_blocks_that_it_empties(ktx: Run, project: Path, before: str, key: str, after: str) -> None:
     config = project / "ktx.yaml"
-    config.write_text(config.read_text() + UNSET)
+    config.write_bytes(before.encode())
+    assert ktx("config", "unset", key, "--json").data["changed"] is True
+    assert config.read_bytes().decode() == after
+
+
+THRESHOLDS = "scan.relationships.acceptThreshold", "scan.relationships.reviewThreshold"
+
+
+@pytest.mark.parametrize(
+    ("key", "message", "hint"),
+    [
+        ("scan.privcy", "`scan.privcy` is not a setting in ktx.yaml", "did you mean `scan.privacy`?"),
+        ("scan.privacy.strict", "`scan.privacy.strict` is not a setting in ktx.yaml",
+         "run ktx config show for the settings in effect"),
+        ("", "the key of the setting is empty", None),
+        (".", "the key of the setting is empty", None),
+        ("scan..privacy", "a name is missing after `scan.`", None),
+        ("connections", "`connections` is the section with all connections, not a setting",
+         "to remove a connection: ktx connection remove ID"),
+        ("connections.warehouse", "`connections.warehouse` is a whole connection, not a setting",
+         "to remove the connection: ktx connection remove warehouse"),
+        ("connections.warehous", "there is no connection `warehous` in ktx.yaml", "did you mean `warehouse`?"),
+        ("connections.warehouse.driver",
+         "cannot remove `connections.warehouse.driver`: `connections.warehouse` requires it",
+         "to remove the connection: ktx connection remove warehouse"),
+        ("connections.warehouse.path",
+         "cannot remove `connections.warehouse.path`: `connections.warehouse` needs `path` or `url`",
+         "to remove the connection: ktx connection remove warehouse"),
+        ("storage.postgres.schema", "cannot remove `storage.postgres.schema`: `storage.postgres` requires it",
+         "to remove the whole block: ktx config unset storage.postgres"),
+        (THRESHOLDS[0],
+         f"cannot remove `{THRESHOLDS[0]}`: with its default, `{THRESHOLDS[0]}` is 0.6, less than the reviewThreshold "
+         "of 0.9", f"ktx config unset {THRESHOLDS[1]}; then: ktx config unset {THRESHOLDS[0]}"),
+    ],
+)  # fmt: skip
+def test_unset_refuses(ktx: Run, project: Path, key: str, message: str, hint: str | None) -> None:
+    config = project / "ktx.yaml"
+    thresholds = "{enabled: false, acceptThreshold: 0.95, reviewThreshold: 0.9}"
+    config.write_text(
+        config.read_text() + UNSET.replace("{enabled: false}", thresholds).replace("state: postgres", "state: sqlite")
+    )
     before = config.read_bytes()
     answer = ktx("config", "unset", key, "--json")
     error = answer.envelope["error"]
-    assert answer.code == 2 and says in error["message"] + (error["hint"] or ""), answer.out
+    assert (answer.code, error["message"]) == (2, message), answer.out
+    assert error["hint"] == hint if hint else error["hint"].startswith("known settings: ")
     assert config.read_bytes() == before
+    for command in re.findall(r"ktx ((?:config unset|connection remove) (?!ID)[\w.]+)", error["hint"]):
+        assert ktx(*command.split(), "--yes").code == 0, command
 
 
 def test_unset_removes_what_makes_the_file_invalid(ktx: Run, project: Path) -> None:

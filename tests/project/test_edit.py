@@ -122,6 +122,13 @@ SET = [
 DELETE = [
     ("line with its comment", "# h\na: 1 # c\n# t\nb: 2\n", ("a",), "# h\n# t\nb: 2\n"),
     ("last key", "a:\n  b: 1 # c\nd: 2\n", ("a", "b"), "a: {}\nd: 2\n"),
+    (
+        "last key below comments",
+        "a: # c\n  # d\n\n  # e\n  b: 1 # f\n  # g\nd: 2\n",
+        ("a", "b"),
+        "a: {} # c\n  # d\n\n  # e\n  # g\nd: 2\n",
+    ),
+    ("last item below a comment", "a:\n  # d\n  - 1\n", ("a", 0), "a: []\n  # d\n"),
     ("last key of the document", "# h\na: 1\n# t\n", ("a",), "# h\n{}\n# t\n"),
     ("last line without newline", "a: 1\nb: 2", ("b",), "a: 1"),
     ("first line without final newline", "a: 1\nb: 2", ("a",), "b: 2"),

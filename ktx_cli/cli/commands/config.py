@@ -93,18 +93,25 @@ def set_(session: Session, key: KEY, value: Annotated[str, Argument(help="New va
 
 @command(commands, "unset", schema="config-unset")
 def unset(session: Session, key: KEY) -> Result:
-    """Remove one setting, or a block of settings, from ktx.yaml.
+    """Remove one setting, a block of settings, or an item of a list from ktx.yaml.
 
-    The default then applies. Comments, order and layout of the rest of the file are preserved.
+    The default then applies. Name an item by its position, counted from 0. A block that becomes empty is removed too,
+    unless it has a comment. Comments, order and layout of the rest of the file are preserved.
 
     Examples:
         ktx config unset ingest.executor
         ktx config unset storage.postgres
+        ktx config unset connections.warehouse.allowed_functions.0
     """
     from ktx_cli.jobs.connections import unset_setting
     from ktx_cli.project import Layout
 
-    changed, warnings = unset_setting(Layout(session.require_project()), key)
+    try:
+        changed, warnings = unset_setting(Layout(session.require_project()), key)
+    except ConfigError as error:
+        if key in THRESHOLDS and _exceeds(error):
+            error.hint = Hint.steps(Command("config", "unset", THRESHOLDS[key]), Command("config", "unset", key))
+        raise
     session.warn(*warnings)
     state = "saved" if changed else "unchanged"
     return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
@@ -116,10 +123,18 @@ def _with_way_out(error: ConfigError, key: str, value: str) -> ConfigError:
 
     other = THRESHOLDS.get(key)
     issues = error.issues if isinstance(error, InvalidConfigError) else ()
-    if other is not None and any(issue.is_rule and issue.setting in THRESHOLDS for issue in issues):
+    if other is not None and _exceeds(error):
         error.hint = Hint.steps(Command("config", "set", other, value), Command("config", "set", key, value))
     error.hint = hint_to_set_together(issues, key, value) or error.hint
     return error
+
+
+def _exceeds(error: ConfigError) -> bool:
+    """Return whether one threshold would exceed another."""
+    from ktx_cli.project import InvalidConfigError
+
+    issues = error.issues if isinstance(error, InvalidConfigError) else ()
+    return any(issue.is_rule and issue.setting in THRESHOLDS for issue in issues)
 
 
 @command(commands, "schema", schema="config-schema")

@@ -222,7 +222,10 @@ def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
             if choices
             else Hint("run {} for the settings in effect", Command("config", "show"))
         )
-    return UsageError(f"`{'.'.join(keys)}` is not a setting in ktx.yaml", hint=hint)
+    message = f"`{'.'.join(keys)}` is not a setting in ktx.yaml"
+    if not keys[-1]:
+        message = f"a name is missing after `{'.'.join(keys)}`" if len(keys) > 1 else "the key of the setting is empty"
+    return UsageError(message, hint=hint)
 
 
 def resolve_options(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,6 @@ def test_get_reveals_only_when_asked(loaded: LoadedConfig) -> None:
         ("llm.provider.backend.x", None),
         ("connections.my-wh.include.7", None),
         ("connections.my-wh.port.x", None),
-        ("", None),
-        (".", None),
-        ("llm..provider", None),
     ],
 )
 def test_get_of_what_is_no_setting(loaded: LoadedConfig, path: str, hint: str | None) -> None:
@@ -89,6 +87,22 @@ def test_get_of_what_is_no_setting(loaded: LoadedConfig, path: str, hint: str | 
     assert caught.value.exit_code == 2
     if hint:
         assert caught.value.hint == hint
+
+
+@pytest.mark.table(
+    ("path", "message"),
+    [
+        ("", "the key of the setting is empty"),
+        (".", "the key of the setting is empty"),
+        ("llm..provider", "a name is missing after `llm.`"),
+    ],
+)
+def test_a_key_with_an_empty_part_says_so(loaded: LoadedConfig, path: str, message: str) -> None:
+    for read in (partial(get_value, loaded), lambda key: parse_cli_value(key, "x")):
+        with pytest.raises(UsageError) as caught:
+            read(path)
+        assert (caught.value.message, caught.value.exit_code) == (message, 2)
+        assert caught.value.hint is not None and caught.value.hint.startswith("known settings: ")
 
 
 def test_show_has_defaults_and_no_secret(loaded: LoadedConfig) -> None:
@@ -182,7 +196,6 @@ def test_set_of_a_wrong_value(path: str, text: str, message: str) -> None:
         ("llm.models.curatr", "did you mean `llm.models.curator`?"),
         ("connections.wh.pasword", "did you mean `connections.wh.password`?"),
         ("llm.provider.backend.x", None),
-        ("", None),
     ],
 )
 def test_set_of_what_is_no_setting(path: str, hint: str | None) -> None:
