@@ -302,12 +302,13 @@ _CLAIMED: Final = re.compile(rb"\b(?:status: *[\"']?(?:accepted|certified)|sourc
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The record of a definition in the state database."""
+    """The record of a definition in the state database. `is_unread`: see `DefinitionStatus`."""
 
     fingerprint: str
     status: Status
     why: str
     review_by: date | None = None
+    is_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,13 +359,14 @@ class Statuses:
             self._files[used.path] = self._current(used.path)
         rows = self._files[used.path]
         if rows is None:
-            return DefinitionStatus(definition, Status.PROPOSED, "`ktx index` has not read its history yet")
+            why = "`ktx index` has not read its history yet"
+            return DefinitionStatus(definition, Status.PROPOSED, why, is_unread=True)
         row = rows.get(definition)
         if row is None:
             return DefinitionStatus(definition, Status.PROPOSED, f"it is not a definition in {used.path}")
         if row.status is Status.CERTIFIED and row.review_by is not None and row.review_by < now().date():
             return DefinitionStatus(definition, Status.ACCEPTED, f"its review was due on {row.review_by.isoformat()}")
-        return DefinitionStatus(definition, row.status, row.why)
+        return DefinitionStatus(definition, row.status, row.why, row.is_unread)
 
     def _current(self, path: str) -> dict[Definition, _Row] | None:
         """Return the current definitions in a file, or None without a record."""
@@ -379,7 +381,7 @@ class Statuses:
             row = recorded.rows.get(definition)
             if row is None or row.fingerprint != claim.fingerprint:
                 why = "it has changed since `ktx index` last read its history"
-                found[definition] = _Row(claim.fingerprint, Status.PROPOSED, why)
+                found[definition] = _Row(claim.fingerprint, Status.PROPOSED, why, is_unread=True)
             else:
                 status = lowest((row.status, claim.level)) or row.status
                 why = row.why if status is row.status else f"its file sets `status: {status.value}`"

@@ -10,7 +10,7 @@ from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Argument, Command, Hint, KtxError, Record, SettingPath, yaml
+from ktx_cli.core import Argument, Command, Hint, KtxError, Record, yaml
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import SemanticError, Status
 
@@ -79,11 +79,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionStatus(Record):
-    """The status of a definition, with a sentence that explains why it is not higher."""
+    """The status of a definition, with a sentence that explains why it is not higher.
+
+    `is_unread`: its history has not been read since it was written, so it may have a higher status.
+    """
 
     definition: Definition
     status: Status
     why: str
+    is_unread: bool = False
 
     json_keys = ("definition=name", "kind=definition.kind", "status", "why")
 
@@ -257,6 +261,11 @@ class Used:
     claimed: Status | None = None
     why: str = ""
 
+    @property
+    def is_own(self) -> bool:
+        """Whether a file of the project, not the database or another tool, determines the status."""
+        return self.path is not None and self.claimed is not Status.ACCEPTED
+
 
 def used_definitions(asked: CompiledQuery) -> list[Used]:
     """Return all definitions on which a compiled query's numbers depend, sorted."""
@@ -420,10 +429,17 @@ def is_weaker(status: Status, least: Status) -> bool:
     return _ORDER.index(status) < _ORDER.index(least)
 
 
-def require_status(status: Mapping[str, Any], least: Status, *, is_asked: bool = False) -> None:
+def require_status(
+    status: Mapping[str, Any],
+    least: Status,
+    used: Iterable[Used],
+    status_of_definition: StatusOf,
+    *,
+    is_asked: bool = False,
+) -> None:
     """Raise `SemanticError` (`status`) if an answer's status is below the required one.
 
-    `is_asked`: the question requires it, not `semantic.min_status`.
+    `used` are the definitions of the answer; `is_asked`: the question requires the status, not `semantic.min_status`.
     """
     weakest = Status(status["weakest"])
     if not is_weaker(weakest, least):
@@ -434,6 +450,29 @@ def require_status(status: Mapping[str, Any], least: Status, *, is_asked: bool =
     message = (
         f"the answer would be `{weakest.value}`, not `{least.value}`: {first['definition']} ({first['why']}){others}"
     )
-    lower = Argument("min_status", weakest.value) if is_asked else SettingPath("semantic.min_status")
-    hint = Hint("list the definitions to accept with `{}`; or require less: `{}`", Command("sl", "accept"), lower)
+    weak = next(each for each in used if status_of_definition(each).status is weakest)
+    lower = Argument("min_status", weakest.value)
+    setting = Command("config", "set", "semantic.min_status", weakest.value)
+    hint = Hint(
+        "{}; or lower the requirement with `{}`",
+        _way_up(weak, status_of_definition(weak), least),
+        lower if is_asked else setting,
+    )
     raise SemanticError(message, hint=hint, code="status", details={"status": dict(status)})
+
+
+def _way_up(used: Used, state: DefinitionStatus, least: Status) -> Hint:
+    """Return how a definition gets a required status."""
+    definition = used.definition
+    if definition.kind is DefinitionKind.AGGREGATE:
+        return Hint("use a measure of the semantic layer instead")
+    if state.is_unread:
+        return Hint("commit its file if it has changes, then run {}", Command("index"))
+    if used.is_own and least is Status.CERTIFIED:
+        certify = Command("sl", "accept", str(definition), "--certify")
+        return Hint("an owner listed in owners.yaml can certify it: {}", certify)
+    if used.is_own:
+        return Hint("to accept it: {}", Command("sl", "accept", str(definition)))
+    if used.claimed is Status.PROPOSED:
+        return Hint("to accept the join: {}", Command("scan", "relationships", "--table", definition.source))
+    return Hint("only a definition in one of your own files can be certified")

@@ -12,7 +12,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.semantic.answer import compile_query
-from ktx_cli.semantic.model import Column, Join, Measure, Model, Relationship, Segment, Source, Status
+from ktx_cli.semantic.model import Column, Join, Measure, Model, Relationship, Segment, SemanticError, Source, Status
 from ktx_cli.semantic.status import (
     Definition,
     DefinitionKind,
@@ -99,14 +99,18 @@ def test_a_claim_says_who_answers_for_it_and_until_when() -> None:
 def test_a_status_that_is_too_low_is_refused_and_named() -> None:
     used = [Used(REVENUE, None), Used(Definition(DefinitionKind.SEGMENT, "orders", "paid"), None)]
     given = {"orders.revenue": Status.ACCEPTED, "orders.paid": Status.PROPOSED}
-    found = status_of(used, lambda each: DefinitionStatus(each.definition, given[str(each.definition)], "because"))
+
+    def status_of_definition(each: Used) -> DefinitionStatus:
+        return DefinitionStatus(each.definition, given[str(each.definition)], "because")
+
+    found = status_of(used, status_of_definition)
     assert found["weakest"] == "proposed"
     assert found["because"] == [
         {"definition": "orders.paid", "kind": "segment", "status": "proposed", "why": "because"}
     ]
-    require_status(found, Status.PROPOSED)
+    require_status(found, Status.PROPOSED, used, status_of_definition)
     with pytest.raises(KtxError, match=r"would be `proposed`, not `accepted`: orders\.paid") as caught:
-        require_status(found, Status.ACCEPTED)
+        require_status(found, Status.ACCEPTED, used, status_of_definition)
     assert caught.value.code == "status"
     assert lowest([]) is None
 
@@ -211,3 +215,54 @@ def test_no_receipt_is_above_its_weakest_part() -> None:
 @pytest.mark.parametrize("part", range(10 if FULL else 1))
 def test_no_receipt_of_ten_thousand_is_above_its_weakest_part(part: int) -> None:
     assert all(told is expected for told, expected in _graphs(1_000 * (part + 1), 1_000 if FULL else 300))
+
+
+def _used(kind: DefinitionKind, name: str, path: str | None, claimed: Status | None = None) -> Used:
+    return Used(Definition(kind, "" if kind is DefinitionKind.AGGREGATE else "orders", name), path, claimed, "why")
+
+
+OWN = _used(DefinitionKind.MEASURE, "revenue", "orders.yaml")
+PROPOSAL = _used(DefinitionKind.MEASURE, "revenue", "_schema/all.yaml", Status.PROPOSED)
+OF_DBT = _used(DefinitionKind.MEASURE, "revenue", "_schema/all.yaml", Status.ACCEPTED)
+DECLARED = _used(DefinitionKind.JOIN, "customers", None, Status.ACCEPTED)
+INFERRED = _used(DefinitionKind.JOIN, "customers", None, Status.PROPOSED)
+IN_QUERY = _used(DefinitionKind.AGGREGATE, "sum(orders.amount)", None, Status.PROPOSED)
+
+
+@pytest.mark.table(
+    ("used", "status", "least", "hint"),
+    [
+        (OWN, "proposed", "accepted", "to accept it: ktx sl accept orders.revenue"),
+        (PROPOSAL, "proposed", "accepted", "to accept it: ktx sl accept orders.revenue"),
+        (
+            OWN,
+            "accepted",
+            "certified",
+            "an owner listed in owners.yaml can certify it: ktx sl accept orders.revenue --certify",
+        ),
+        (
+            OWN,
+            "proposed",
+            "certified",
+            "an owner listed in owners.yaml can certify it: ktx sl accept orders.revenue --certify",
+        ),
+        (OF_DBT, "accepted", "certified", "only a definition in one of your own files can be certified"),
+        (DECLARED, "accepted", "certified", "only a definition in one of your own files can be certified"),
+        (INFERRED, "proposed", "accepted", "to accept the join: ktx scan relationships --table orders"),
+        (INFERRED, "proposed", "certified", "to accept the join: ktx scan relationships --table orders"),
+        (IN_QUERY, "proposed", "certified", "use a measure of the semantic layer instead"),
+    ],
+)
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_status_that_is_too_low_leads_to_what_raises_it(
+    used: Used, status: str, least: str, hint: str, is_asked: bool
+) -> None:
+    def status_of_definition(each: Used) -> DefinitionStatus:
+        return DefinitionStatus(each.definition, Status(status if each is used else "certified"), each.why)
+
+    others = [_used(DefinitionKind.MEASURE, "best", "orders.yaml"), used]
+    found = status_of(others, status_of_definition)
+    with pytest.raises(SemanticError) as caught:
+        require_status(found, Status(least), others, status_of_definition, is_asked=is_asked)
+    lower = f'"min_status": "{status}"' if is_asked else f"ktx config set semantic.min_status {status}"
+    assert caught.value.hint == f"{hint}; or lower the requirement with `{lower}`"

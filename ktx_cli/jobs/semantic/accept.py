@@ -340,7 +340,7 @@ class _Planner:
 
     def _named(self, word: str, known: Sequence[_Chosen], sources: Iterable[str]) -> list[_Chosen]:
         exact = [each for each in known if _plain(str(each.used.definition)) == _plain(word)]
-        whole = [each for each in known if each.used.definition.source == word and _is_own(each.used)]
+        whole = [each for each in known if each.used.definition.source == word and each.used.is_own]
         found = whole if word in sources else exact
         if not found and word in sources:
             raise UsageError(
@@ -389,7 +389,7 @@ class _Planner:
 
     def _item(self, each: _Chosen, chosen: Sequence[_Chosen]) -> Acceptance:
         definition, connection, level = each.used.definition, each.model.connection, self._request.level
-        if each.used.path is None or not _is_own(each.used):
+        if each.used.path is None or not each.used.is_own:
             state = DefinitionStatus(definition, each.used.claimed or Status.ACCEPTED, each.used.why)
             return Acceptance(connection, definition, each.used.path or "", level, state, is_changed=False)
         tests = tuple(recorded_tests(self._request.layout, connection).get(str(definition), ()))
@@ -507,14 +507,9 @@ def _plain(word: str) -> str:
     return "".join(word.split())
 
 
-def _is_own(used: Used) -> bool:
-    """Whether a project file, not the database or another tool, determines the status of a definition."""
-    return used.path is not None and used.claimed is not Status.ACCEPTED
-
-
 def _require_acceptable(used: Used, level: Status) -> None:
     """Refuse a definition that is not in a user-written file, unless it already has the status."""
-    if _is_own(used):
+    if used.is_own:
         return
     definition = used.definition
     if used.claimed is Status.PROPOSED:

@@ -47,8 +47,9 @@ def answer_status(
     Raises `SemanticError` (`status`) if it is below `least`, which defaults to `semantic.min_status`.
     """
     statuses = Statuses(layout, model.connection, model.dialect)
-    found = status_of(used_definitions(asked), statuses.of)
-    require_status(found, Status(least or config.semantic.min_status), is_asked=least is not None)
+    used = used_definitions(asked)
+    found = status_of(used, statuses.of)
+    require_status(found, Status(least or config.semantic.min_status), used, statuses.of, is_asked=least is not None)
     return found
 
 
