@@ -9,6 +9,7 @@ import pickle
 import pytest
 
 from ktx_cli.core import (
+    AgentStep,
     Command,
     Diagnostic,
     Hint,
@@ -46,9 +47,11 @@ def test_a_hint_is_its_plain_text(hint: Hint, text: str) -> None:
 
 @pytest.mark.table("again", [copy.copy, copy.deepcopy, lambda hint: pickle.loads(pickle.dumps(hint))])
 def test_a_copy_keeps_the_commands(again: object) -> None:
-    hint = Hint("run `{}` again", LOG)
+    step = AgentStep("find names", typed=Hint("run {}", SCAN))
+    hint = Hint("run `{}` again; {}", LOG, step)
     made = again(hint)  # type: ignore[operator]
     assert made == hint and made.parts == hint.parts and made.commands == (LOG,)
+    assert made.parts[-1].typed.commands == (SCAN,)
     assert made.commands[0].program == "git" and made.commands[0].words == LOG.words
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core import Command, Hint, KtxError, SettingPath, StorageError, Suggestion
+from ktx_cli.core import AgentStep, Command, Hint, KtxError, SettingPath, StorageError, Suggestion
 from ktx_cli.jobs.serve.caller import Account
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.http import Load
@@ -158,6 +158,7 @@ HINTS = {
     Hint("{}; then: {}", Command("a"), Command("b")): ASK,
     Hint("set {} in ktx.yaml", SettingPath("a.b")): ASK,
     Hint("did you mean `{}`?", Suggestion("x;y")): "did you mean `x;y`?",
+    Hint("none; {}", AgentStep("find names", typed=Hint("list: {}", Command("sl", "list")))): "none; find names",
     Hint("use less; or {}", Command("config", "set", "a", "b")): f"use less; {ASK}",
 }
 
