@@ -16,7 +16,7 @@ from datetime import date
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import Argument, Diagnostic, Hint, Severity, yaml
+from ktx_cli.core import AgentStep, Argument, Command, Diagnostic, Hint, Severity, yaml
 from ktx_cli.project import Tree
 from ktx_cli.semantic.load.entries import DeferredPlace, SourceFile
 from ktx_cli.semantic.model import Place, Source
@@ -193,15 +193,14 @@ class Codec:
         place = each.location
         if not isinstance(place, Place):
             raise NotStorable
-        hint = None if each.hint is None else [_dump_hint_part(part) for part in each.hint.parts]
+        hint = None if each.hint is None else list(map(_dump_hint_part, each.hint.parts))
         stored = [each.code, each.severity.value, each.message, self._dump_place(place), hint]
         return json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
 
     def load_diagnostic(self, text: str) -> Diagnostic:
         """Return the diagnostic from the JSON that `dump_diagnostic` wrote."""
         code, severity, message, place, parts = json.loads(text)
-        texts = () if parts is None else (each if isinstance(each, str) else Argument(*each) for each in parts)
-        hint = None if parts is None else Hint.steps(*texts, between="")
+        hint = None if parts is None else _load_hint(parts)
         return Diagnostic(code, Severity(severity), message, self._load_place(place), hint)
 
 
@@ -224,12 +223,29 @@ class SourceDigests(Codec):
 
 
 def _dump_hint_part(part: str) -> str | list[Any]:
-    """Return a part of a hint as JSON: a text, or the name and the value of an argument."""
+    """Return a part of a hint as JSON: a text, or a kind of part and what it is made of."""
     if isinstance(part, Argument):
-        return [part.name, plain(part.value)]
-    if type(part) is not str:  # such as a command
+        return ["argument", part.name, plain(part.value)]
+    if isinstance(part, Command) and all(type(word) is str for word in part.words):
+        return ["command", part.program, *part.words]
+    if isinstance(part, AgentStep):
+        return ["step", str(part), *map(_dump_hint_part, part.typed.parts)]
+    if type(part) is not str:
         raise NotStorable
     return part
+
+
+def _load_hint(parts: list[Any]) -> Hint:
+    """Return the hint from the parts that `_dump_hint_part` wrote."""
+    return Hint.steps(*(part if isinstance(part, str) else _load_hint_part(*part) for part in parts), between="")
+
+
+def _load_hint_part(kind: str, first: str, *more: Any) -> str:
+    if kind == "argument":
+        return Argument(first, *more)
+    if kind == "command":
+        return Command(*more, program=first)
+    return AgentStep(first, typed=_load_hint([*more]))
 
 
 def _same(value: Any) -> Any:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 """Raised if files from earlier versions of ktx must not be read."""
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ktx_cli.core import Argument, StorageError, yaml
+from ktx_cli.core import AgentStep, Argument, StorageError, yaml
 from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_model
@@ -410,22 +410,31 @@ def test_a_store_is_for_one_dialect_and_these_connections(
     assert stored_model(project.layout, SHOP, dialect, CalendarSettings(), configured) is None
 
 
-def test_checks_whose_hints_name_arguments_are_stored(project: Project) -> None:
+def test_checks_whose_hints_name_arguments_and_steps_are_stored(project: Project) -> None:
     role = {"to": "customers", "relationship": "many_to_one"}
     joins = [{**role, "on": f"{each} = customers.id", "alias": each} for each in ("customer_id", "payer_id")]
-    measure = {"name": "old", "expr": "sum(amount)", "filter": "customers.status = 'old'"}
-    columns = [{"name": each, "type": "number"} for each in ("id", "customer_id", "payer_id", "amount")]
-    document = {"name": "bills", "table": "main.bills", "columns": columns, "joins": joins, "measures": [measure]}
+    measures = [
+        {"name": "old", "expr": "sum(amount)", "filter": "customers.status = 'old'"},
+        {"name": "none", "expr": "sum(zzzzz)"},
+    ]
+    names = ("id", "customer_id", "payer_id", "amount", *(f"c_{number}" for number in range(12)))
+    columns = [{"name": each, "type": "number"} for each in names]
+    document = {"name": "bills", "table": "main.bills", "columns": columns, "joins": joins, "measures": measures}
     project.apply([("bills.yaml", document)])
     assert project.write()
     store = open_store(project.layout, SHOP, "duckdb", CONFIGURED)
     assert store is not None and store.facts[CHECKED]
     parts, expected = (
-        [(part, type(part)) for each in check_model(model) if each.hint for part in each.hint.parts]
+        [
+            (part, type(part), part.typed.commands if isinstance(part, AgentStep) else ())
+            for each in check_model(model)
+            if each.hint
+            for part in each.hint.parts
+        ]
         for model in (project.read(), project.loaded())
     )
     assert parts == expected
-    assert any(kind is Argument for _, kind in parts)
+    assert {Argument, AgentStep} <= {kind for _, kind, _ in parts}
 
 
 def test_reading_writes_nothing(project: Project) -> None:
