@@ -653,18 +653,19 @@ def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
     try:
         return tool.input_model.model_validate(dict(arguments))
     except ValidationError as error:
-        found = [f"{_place_of(each['loc'])}: {_INSTANCE.sub('', each['msg'])}"[:300] for each in error.errors()]
+        places = ((_place_of(each["loc"], arguments), _INSTANCE.sub("", each["msg"])) for each in error.errors())
+        found = [f"{place}: {what}"[:300] for place, what in places]
         message = f"invalid arguments for {tool.name}: {'; '.join(found[:10])}"
-        raise UsageError(message, hint=_hint(tool, error), details={"issues": found[:50]}) from None
+        raise UsageError(message, hint=_hint(tool, error, arguments), details={"issues": found[:50]}) from None
 
 
-def _hint(tool: ServerTool, error: ValidationError) -> str:
+def _hint(tool: ServerTool, error: ValidationError, arguments: Mapping[str, Any]) -> str:
     """Return the argument that was probably meant, what a wrong one takes, the keys of an object, or all arguments."""
     extra = [each["loc"] for each in error.errors() if each["type"] == "extra_forbidden"]
     below = next((loc for loc in extra if len(loc) > 1), None)
     known = () if below is None else _keys_of(tool.input_model, below[:-1])
     if below is not None and known and all(loc[:-1] == below[:-1] for loc in extra):
-        return f"`{_place_of(below[:-1])}` takes: {listing(known, 40)}"
+        return f"`{_place_of(below[:-1], arguments)}` takes: {listing(known, 40)}"
     unknown = [str(loc[-1]) for loc in extra]
     near = [(each, found) for each in unknown if (found := did_you_mean(each[:100], tool.input_model.model_fields))]
     if near:
@@ -682,9 +683,17 @@ _TYPE: Final = re.compile(r"[A-Z]\w*|.*[-\[].*|str|int|float|bool")
 """The name of a type in the place of an error: `AskedRange`, `constrained-str`, `list[...]`, `int`."""
 
 
-def _place_of(loc: Sequence[str | int]) -> str:
+def _place_of(loc: Sequence[str | int], arguments: Mapping[str, Any]) -> str:
     """Return a place in the arguments, without the names of types."""
-    kept = (str(step) for number, step in enumerate(loc) if not number or not _TYPE.fullmatch(str(step)))
+    kept: list[str] = []
+    value: Any = arguments
+    for step in loc:
+        known = value if isinstance(value, Mapping) else range(len(value)) if isinstance(value, list) else ()
+        if step in known:
+            value = value[step]
+        elif kept and _TYPE.fullmatch(str(step)):
+            continue
+        kept.append(str(step))
     return ".".join(kept) or "arguments"
 
 

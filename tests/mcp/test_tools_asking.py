@@ -124,6 +124,25 @@ def test_a_refusal_says_why_and_what_to_do(company: Company, asked: dict[str, An
         assert said in error["message"] and error["hint"]
 
 
+@pytest.mark.table(
+    ("asked", "place"),
+    [
+        ({"time_range": {"Start": "2024-01-01"}}, "time_range.Start: Extra inputs"),
+        ({"time_range": {"int": "2024-01-01"}}, "time_range.int: Extra inputs"),
+        ({"via": {"Orders": 3}}, "via.Orders: Input should"),
+        ({"via": {"my-source": None}}, "via.my-source: Input should"),
+        ({"measures": ["a", 3]}, "measures.1: Input should"),
+        ({"measures": [{"Expr": "a"}]}, "measures.0.expr: Field required"),
+        ({"Limit": 3}, "Limit: Extra inputs"),
+        ({"limit": "x"}, "limit: Input should"),
+    ],
+)
+def test_a_wrong_argument_is_named_as_it_was_given(company: Company, asked: dict[str, Any], place: str) -> None:
+    """Without the types of a choice, which look like names of people's sources."""
+    error = company.call("sl_query", {"measures": ["orders.revenue"], **asked}).error
+    assert error is not None and any(each.startswith(place) for each in error["details"]["issues"]), error
+
+
 def test_policies_ask_who_asks(company: Company) -> None:
     asked = {"measures": ["staff.people"]}
     error = company.call("sl_query", asked).error
