@@ -33,7 +33,7 @@ from ktx_cli.semantic import (
     same_table,
     with_inputs,
 )
-from ktx_cli.warehouses import TableKind, comparable_name, dialect_named
+from ktx_cli.warehouses import TableKind, comparable_name, dialect_named, table_after_in
 
 if TYPE_CHECKING:
     from ktx_cli.project import Tree
@@ -501,9 +501,25 @@ def _trees(sql: str, dialect: str) -> list[Any] | None:
 
     silence_parser()
     try:
-        return [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
+        trees = [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
+        return [_with_tables_after_in(tree, dialect) for tree in trees]
     except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError, AssertionError):
         return None
+
+
+def _with_tables_after_in(tree: Any, dialect: str) -> Any:
+    """Return a tree in which `x IN t` is `x IN (SELECT * FROM t)`, if the database reads a table there."""
+    syntax = dialect_named(dialect) if dialect else None
+    if syntax is None or not syntax.tables_after_in:
+        return tree
+    for node in list(tree.find_all(exp.In)):
+        parts = table_after_in(node, syntax)
+        if parts:
+            table = exp.Table(**dict(zip(("this", "db", "catalog"), reversed(parts), strict=False)))
+            node.set("field", None)
+            node.set("expressions", [])
+            node.set("query", exp.select("*").from_(table).subquery())
+    return tree
 
 
 def _is_query(tree: Any) -> bool:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.warehouses.guard.columns import comparable_name
     from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, StatementRefusedError, server_of
+    from ktx_cli.warehouses.guard.nodes import table_after_in
     from ktx_cli.warehouses.mongodb.pipeline import (
         CheckedPipeline,
         CollectionPaths,

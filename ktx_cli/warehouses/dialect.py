@@ -518,6 +518,9 @@ class Dialect(StoredValues):
     recurses_without_word: bool = False
     """Whether WITH is recursive without the keyword."""
 
+    tables_after_in: frozenset[str] = frozenset()
+    """What is a table after IN, so that `x IN t` is `x IN (SELECT * FROM t)`: `t`, `(t)`, `'t'`."""
+
     format_has_widths: bool = True
     """Whether templates for `format` have widths."""
 

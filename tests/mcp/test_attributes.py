@@ -123,3 +123,20 @@ def test_no_call_names_another_user_than_the_server_asks_for(
     if tool != "memory_ingest":
         own = company.call(tool, {**asked, "user": "bo"}, attributes={"id": "bo"})
         assert own.error is None and "thinks" in own.text + "thinks" * (tool in ("wiki_read", "context_read"))
+
+
+@pytest.mark.table(
+    ("tool", "asked"),
+    [
+        ("sql_execution", {"sql": "SELECT (1, 'EU', 'quiet') IN staff AS found"}),
+        ("sql_execution", {"sql": "SELECT count(*) AS n FROM orders WHERE (1, 'EU', 'quiet') IN 'staff'"}),
+        ("sql_execution", {"sql": "SELECT (1, 'NO', 'ada@example.com') IN customers AS found"}),
+        ("sl_query", {"measures": ["orders.order_count"], "filters": ["(1, 'EU', 'quiet') IN 'staff'"]}),
+        ("sl_query", {"measures": ["orders.order_count"], "having": ["(1, 'EU', 'quiet') IN 'staff'"]}),
+    ],
+)
+def test_no_row_is_compared_with_a_protected_table(tool: str, asked: dict[str, Any], company: Company) -> None:
+    """SQLite takes `x IN 'staff'` for `x IN (SELECT * FROM staff)`, which would tell whether such a row exists."""
+    error = company.call(tool, asked).error
+    other = company.call(tool, json.loads(json.dumps(asked).replace("quiet", "loud").replace("ada@", "nobody@"))).error
+    assert error is not None and error == other

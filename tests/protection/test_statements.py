@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.protection.relations import Refused
-from ktx_cli.protection.statements import check_protected
+from ktx_cli.protection.statements import check_protected, tables_read
 from ktx_cli.semantic.model import Column, Model, Source, Visibility
 from ktx_cli.warehouses.port import SemanticType
 
@@ -78,6 +78,34 @@ def test_no_row_of_a_table_with_hidden_columns_is_taken_as_one_value(
         made = shop(files=files, privacy="off", connections={"shop": dialect})
         assert "without `*` or entire rows" in made.refused("sql_execution", sql=sql)
         assert made.statements == []
+
+
+@pytest.mark.table(
+    ("dialect", "sql"),
+    [
+        ("sqlite", "SELECT ('a', 1) IN customers"),
+        ("sqlite", "SELECT id FROM orders WHERE ('a', 1) NOT IN main.\"Customers\""),
+        ("sqlite", "SELECT ('a', 1) IN 'customers'"),
+        ("sqlite", "SELECT ('a', 1) IN [customers] AS found"),
+        ("clickhouse", "SELECT ('a', 1) IN customers"),
+        ("clickhouse", "SELECT ('a', 1) GLOBAL IN default.customers"),
+        ("clickhouse", "SELECT ('a', 1) IN ((customers))"),
+    ],
+)
+def test_a_name_after_in_is_a_table_in_some_databases(dialect: str, sql: str, shop: Callable[..., Any]) -> None:
+    """`x IN t` compares whole rows, so it would tell whether a row has certain values."""
+    for files in (HIDDEN, POLICY, MASK):
+        made = shop(files=files, privacy="off", connections={"shop": dialect})
+        made.refused("sql_execution", sql=sql)
+        assert made.statements == []
+    read = tables_read(sql, dialect) or ()
+    assert any(each[-1].casefold() == "customers" for each in read), "also for the views that say so"
+
+
+def test_in_reads_no_table_where_it_reads_columns() -> None:
+    for dialect, sql in (("duckdb", "SELECT 1 IN a FROM t"), ("sqlite", "SELECT 1 IN (a) FROM t")):
+        assert tables_read(sql, dialect) == {("t",)}
+    assert tables_read("SELECT 1 IN (1), 2 IN (a, b), 3 IN 'c' FROM t", "clickhouse") == {("t",)}
 
 
 @pytest.mark.parametrize("name", ["rowid", "ROWID", "oid", '"_rowid_"', "c.rowid"])

@@ -57,6 +57,7 @@ class ClickHouseDialect(Dialect):
     combines_aggregates = True
     format_has_widths = False
     files_are_tables = True
+    tables_after_in = frozenset({"t", "(t)"})
     has_grants = True
     all_tables_form = "{}.*"
     grants_usage = False

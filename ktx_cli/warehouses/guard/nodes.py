@@ -88,6 +88,29 @@ def require_node(node: exp.Expr, syntax: Dialect) -> None:
         _require_names(node, _NAMED[name])
     if name in _LOOKED_INTO:
         _LOOKED_INTO[name](node)
+    if isinstance(node, exp.In):
+        _require_no_table(node, syntax)
+
+
+def _require_no_table(node: exp.In, syntax: Dialect) -> None:
+    """Raise an error for a table after IN, because no other check would see it."""
+    parts = table_after_in(node, syntax)
+    if parts is not None:
+        name = ".".join(each.name for each in parts)
+        why = f"may be a table, which {syntax.title} would read"
+        raise refused("table", f"`{name}` after IN", why, hint=f"write IN (SELECT ... FROM {name}), or list the values")
+
+
+def table_after_in(node: exp.In, syntax: Dialect) -> list[exp.Expr] | None:
+    """Return the parts of the name that a database takes for a table in `x IN t`, or None."""
+    forms, named, listed = syntax.tables_after_in, node.args.get("field"), node.expressions
+    if named is None and len(listed) == 1 and "(t)" in forms:
+        named = listed[0].unnest()
+    if isinstance(named, exp.Literal):
+        return [exp.to_identifier(named.name, quoted=True)] if named.is_string and "'t'" in forms else None
+    if isinstance(named, exp.Column | exp.Dot):
+        return [each for each in named.parts if isinstance(each, exp.Identifier)] if "t" in forms else None
+    return None
 
 
 def _require_names(node: exp.Expr, argument: str) -> None:

@@ -64,6 +64,7 @@ class SqliteDialect(Dialect):
     headers_from = "text"
     row_ids = frozenset({"rowid", "oid", "_rowid_"})
     recurses_without_word = True
+    tables_after_in = frozenset({"t", "'t'"})
     own_types_are_harmless = True
     system = SystemCatalog(
         open=frozenset(_OPEN_CATALOG.split()),
