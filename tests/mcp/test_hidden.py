@@ -229,6 +229,21 @@ def test_no_error_names_the_hidden_columns_of_joins(
         assert hidden.isdisjoint(re.findall(r"\w+", json.dumps(error))), error
 
 
+def test_no_hint_offers_a_path_through_a_hidden_source(hiding: Company) -> None:
+    ledger = VISITS.replace("visits", "ledger").replace("to: customers, on: customer_id", "to: deals, on: customer_id")
+    hiding.source("ledger", ledger.replace("customers.id", "deals.deal_no") + "visibility: hidden\n")
+    hiding.source(
+        "visits",
+        VISITS.replace("to: customers, on: customer_id = customers.id", "to: ledger, on: visit = ledger.visit"),
+    )
+    hiding.source("deals", DEALS.partition("joins:")[0])
+    asked = {"measures": ["visits.visit_count"], "dimensions": ["deals.stage"], "via": {"deals": "nothing"}}
+    for tool in ("sl_query", "sl_explain"):
+        error = hiding.call(tool, asked).error
+        assert error is not None and error["hint"] == "remove `via` for `deals`"
+        assert "ledger" not in json.dumps(error)
+
+
 def test_a_column_that_is_computed_of_a_hidden_source_cannot_be_asked_for(hiding: Company) -> None:
     asked = {"measures": ["bonuses.bonus_count"], "dimensions": ["bonuses.upper_half"]}
     error = hiding.call("sl_query", asked).error

@@ -585,7 +585,7 @@ def _no_such_path(
         except SemanticError as error:
             details["choices"] += error.details["choices"]
         else:
-            only += [] if path is None or not path.edges else [str(path)]
+            only += [] if path is None or not path.edges else names.offered([str(path)])
     ways = dict.fromkeys(each["via"] for each in details["choices"])
     if ways:
         hint: Hint | str = Hint("choose a path: ") + via_hint(target, list(ways))
