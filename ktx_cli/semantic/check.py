@@ -463,6 +463,7 @@ class Resolver:
             if (column := other.column(name)) is not None and self.graph.reaches(source.name, other.name)
         ]
         if len(owners) == 1:
+            self.graph.defined_path(source.name, (owners[0][0].name,))  # raises if there are several
             return owners[0]
         if owners:
             raise ambiguous("the column", name, (f"{other.name}.{name}" for other, _ in owners))
@@ -473,7 +474,7 @@ class Resolver:
         if len(hops) == 1 and hops[0].casefold() == source.name.casefold():
             return source
         self.reached = True
-        path = self.graph.path(source.name, self._spelled(hops))
+        path = self.graph.defined_path(source.name, self._spelled(hops))
         if path is None:
             known = (name for edge in self.graph.edges(source.name) for name in (edge.name, edge.target))
             raise unknown(f"source or alias that `{source.name}` is joined to", ".".join(hops), known)

@@ -144,6 +144,34 @@ class Graph:
             raise refused
         return found
 
+    def defined_path(self, start: str, hops: Sequence[str], place: str = "") -> Path | None:
+        """Return the path from a source to the end of `hops` in one of its definitions, or None.
+
+        No `via` chooses among several paths there, so the error (`ambiguous_path`) offers other hops. `place` ends the
+        message.
+        """
+        try:
+            return self.path(start, hops)
+        except SemanticError as error:
+            choices, target = error.details["choices"], ".".join(hops)
+        ways = [way for each in choices if (way := self._hops_along(start, hops, each["via"].split(".")))]
+        found = listing(f"`{each['path']}`" for each in choices)
+        message = f"there are {len(choices)} join paths from `{start}` to `{target}`{place}: {found}"
+        hint = f"write {' or '.join(f'`{each}`' for each in ways)} instead of `{target}`"
+        alias = f"give the joins an `alias`, and write it instead of `{target}`"
+        details = {"fact": start, "target": target, "candidates": ways}
+        raise SemanticError(message, hint=hint if ways else alias, code="ambiguous_path", details=details)
+
+    def _hops_along(self, start: str, hops: Sequence[str], via: Sequence[str]) -> str | None:
+        """Return the fewest hops that alone lead to the end of `hops` along the path with these joins, or None."""
+        path = self.path(start, hops, via)
+        names = [] if path is None else [edge.name for edge in path.edges]
+        for first in reversed(range(len(names))):
+            with contextlib.suppress(SemanticError):  # they lead along several paths, too
+                if self.path(start, names[first:]) == path:
+                    return ".".join(names[first:])
+        return None
+
     def goes_through(self, start: str, hops: Sequence[str], via: Sequence[str]) -> bool:
         """Return whether the path from a fact uses all joins in `via`, or is a choice of several."""
         try:

@@ -224,6 +224,23 @@ def test_a_name_without_a_similar_one_leads_to_where_names_are(
     assert not command or ktx(*shlex.split(command)).code == 0
 
 
+@pytest.mark.parametrize("column", ["regions.title", "title"])
+def test_an_ambiguous_path_in_a_definition_is_not_a_matter_of_via(column: str, sales: Company, ktx: Run) -> None:
+    """The query cannot choose it, only the definition."""
+    measures = f"measures: [{{name: north, expr: sum(amount), filter: \"{column} = 'North'\"}}]\n"
+    text = SALES.replace("name: sales", "name: moved").partition("measures:")[0].replace("sales.", "moved.")
+    sales.source("moved", text + measures)
+    hint = "write `shipped` or `billed` instead of `regions`"
+    for more in ({}, {"via": {"regions": "shipped"}}):
+        error = sales.call("sl_query", {"measures": ["moved.north"], **more}).error
+        assert error is not None and (error["code"], error["hint"]) == ("ambiguous_path", hint), error
+        assert "moved.north" in error["message"]
+    found = ktx("sl", "validate", "--no-data", "--json").data["problems"]
+    assert [each["hint"] for each in found if "moved" in each["path"]] == [hint]
+    sales.source("moved", text + measures.replace(column, "shipped.title"))
+    assert sales.call("sl_query", {"measures": ["moved.north"]}).data["rows"] == [[30.0]]
+
+
 def test_a_choice_of_connections_is_an_argument_or_an_option(sales: Company, wire: Wire, ktx: Run) -> None:
     config = (sales.folder / "ktx.yaml").read_text()
     (sales.folder / "ktx.yaml").write_text(f"{config}  other:\n    driver: sqlite\n    path: other.sqlite\n")

@@ -114,6 +114,36 @@ def test_equals_are_refused_with_the_choices(
         assert len({each["path"] for each in offered}) == len(offered)
 
 
+@pytest.mark.table(
+    ("joins", "start", "hops", "offered"),
+    [
+        (DIAMOND, "orders", ("regions",), ["customers.regions", "shops.regions"]),
+        (ROLES, "orders", ("regions",), ["billed", "sent"]),
+        (ROLES, "orders", ("countries",), ["billed.countries", "sent.countries"]),
+        (
+            (*DIAMOND, "regions > countries"),
+            "orders",
+            ("countries",),
+            ["customers.regions.countries", "shops.regions.countries"],
+        ),
+        (("a.x > b", "a.y > b"), "a", ("b",), []),
+    ],
+)
+def test_a_definition_is_offered_hops_instead_of_via(
+    joins: tuple[str, ...], start: str, hops: tuple[str, ...], offered: list[str]
+) -> None:
+    paths = graph(*joins)
+    with pytest.raises(SemanticError) as caught:
+        paths.defined_path(start, hops, " (for the measure `m`)")
+    error = caught.value
+    assert (
+        error.code == "ambiguous_path" and "(for the measure `m`)" in error.message and "choices" not in error.details
+    )
+    assert sorted(error.details["candidates"]) == offered
+    assert len({paths.defined_path(start, each.split(".")) for each in offered}) == len(offered)
+    assert ("alias" in str(error.hint)) == (not offered) and "via" not in str(error.hint)
+
+
 def test_there_are_no_more_choices_than_can_be_read() -> None:
     with pytest.raises(SemanticError) as caught:
         graph(*(f"a.c{n} > b as r{n}" for n in range(3 * MOST_CHOICES))).path("a", ("b",))

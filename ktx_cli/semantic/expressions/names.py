@@ -405,7 +405,7 @@ class Names:
         hops = self._hops(parts[:-1])
         if hops == (source.name,):
             hops = ()
-        path = self.graph.path(source.name, hops) if hops else None
+        path = self.graph.defined_path(source.name, hops, f" (for {what})") if hops else None
         if hops and path is None:
             known = (edge.name for edge in self.graph.edges(source.name))
             raise unknown(f"join from `{source.name}` in {what} to", ".".join(hops), known)
@@ -419,6 +419,7 @@ class Names:
         reached = self.graph.reached(source.name)
         owners = [owner for owner in self._owners(name) if owner in reached]
         if len(owners) == 1:
+            self.graph.defined_path(source.name, owners, f" (for {what})")  # raises if there are several
             far = self.model.sources[owners[0]].column(name)
             return Name((owners[0],), name if far is None else far.name)
         if owners:
