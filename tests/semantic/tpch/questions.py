@@ -370,11 +370,11 @@ UNSAID: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
             "measures": ["lineitem.line_count"],
             "filters": ["EXISTS (SELECT 1 FROM main.lineitem AS l WHERE l.l_suppkey <> l_suppkey)"],
         },
-        "definition",
+        "query",
     ),
     "Q22, a query in a condition": (
         {"measures": ["customers"], "filters": ["c_acctbal > (SELECT avg(c_acctbal) FROM main.customer)"]},
-        "definition",
+        "query",
     ),
 }
 """What is refused, never answered in part: query -> (question, code of the error)."""
