@@ -576,6 +576,8 @@ def _no_such_path(
     end = ".".join(hops)
     start = f" from {' or '.join(f'`{fact}`' for fact in facts)}" if facts else ""
     message = f"no join path{start} to `{end}` goes through `{'.'.join(via)}`"
+    if names.model.sources.keys() & {*hops[-1:]} == {*facts}:
+        message = f"the query aggregates the rows of `{end}` itself, not through `{'.'.join(via)}`"
     known = all(label in names.graph.labels for label in via)
     details: dict[str, Any] = {"target": target, "choices": []}
     only: list[str] = []

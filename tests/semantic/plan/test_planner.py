@@ -209,6 +209,11 @@ def test_what_is_sorted_by(order: str, numbers: list[str]) -> None:
         ({"measures": ["orders.revenue_before"], "comparison": {"offset": "9 days"}}, "query", "is offset by"),
         (of_orders(time_range={"field": "orders.status", "start": "2024-01-01"}), "time_range", "orders.status"),
         (of_orders(time_range={"field": "1 + 1", "start": "2024-01-01"}), "time_range", "is not a column"),
+        (
+            {"measures": ["count(distinct regions.name)"], "via": {"regions": "billed"}},
+            "unreachable",
+            "the query aggregates the rows of `regions` itself",
+        ),
         (of_orders(filters=["orders.status = "]), "query", "the filter `orders.status =` is not a valid"),
         ({"measures": ["sum(orders.amount"]}, "query", "the measure `sum(orders.amount` is not a valid"),
         (of_orders(segments=["x"]), "unknown_name", "segment"),
