@@ -9,12 +9,42 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.semantic import NOT_SHOWN, SemanticError, time_of
+from ktx_cli.jobs.pack.question import (
+    AVERAGE,
+    BESIDE,
+    BETWEEN,
+    CUT,
+    FILLER_STEMS,
+    MONEY,
+    MONTHS,
+    OFTEN,
+    PIECES,
+    RANK_STEMS,
+    RANK_WORDS,
+    REQUEST_STEMS,
+    TIMES,
+    FindValues,
+    alike,
+    amount_subject,
+    bindings,
+    by_value,
+    conditions,
+    counted_noun,
+    grain_of,
+    how_often,
+    measured_part,
+    negated,
+    period,
+    ranking,
+    wanted_aggregate,
+    which_things,
+)
+from ktx_cli.semantic import MOST_ROWS, NOT_SHOWN, SemanticError, time_of
 
 if TYPE_CHECKING:
     from ktx_cli.search import FoundTable
@@ -22,86 +52,30 @@ if TYPE_CHECKING:
 
 _CANDIDATES: Final = 14
 """Number of the best sources to consider as the fact."""
-_COUNTING: Final = re.compile(r"\b(?:how many|number of|count of|wie ?viele?|anzahl)\b")
-_AVERAGE: Final = re.compile(r"\b(?:average|mean|avg|durchschnitt\w*|mittlere\w*)\b")
-_SHARE: Final = re.compile(r"\b(?:share|percentage|percent|rate|ratio|proportion|anteil|quote)\b")
-_AMOUNT: Final = re.compile(
-    r"\b(?:how much|amount|value|total|sum|revenue|cost|costs|price|sales|turnover|spend|umsatz)\b"
-)
-_MONEY: Final = re.compile(
-    r"\b(?:revenue|cost|costs|price|sales|turnover|spend|umsatz|amount|value|billed|paid|euros?|dollars?|expenses?|refunds?|money)\b"
-)
 _MONEY_WORDS: Final = (
     "amount total price revenue value cost costs spend sales turnover fee net gross balance paid credit debit"
 )
 _MONEY_NAMES: Final = frozenset(_MONEY_WORDS.split())
 _BESIDE_MONEY: Final = frozenset(["tax", "discount", "quantity", "qty", "units", "count", "rate"])
-_PIECES: Final = re.compile(r"\b(?:units?|quantity|pieces|items sold|stueck|menge)\b")
 _PIECE_NAMES: Final = frozenset(["quantity", "qty", "units", "unit", "pieces", "volume", "count"])
 _COUNTS: Final = 1.0
 """Score if the question counts the rows of a source."""
+_ROWS: Final = 0.5
+"""Score for counting the rows of a source if the measured part is the name of the source."""
 _BY_NAME: Final = 0.8
-"""Score for a measure whose whole name is in the question."""
+"""Score for a measure whose whole name, label or synonym is in the question; double if nothing else is."""
+_EXACT: Final = 0.5
+"""Further score for a measure whose name of several words is all that the question asks for."""
+_OTHER_NAME: Final = 0.3
+"""Penalty for a label or synonym, compared with the name."""
+_ELSEWHERE: Final = 0.2
+"""Penalty for the synonym of a measure with the same name in another source."""
 _GROUPED: Final = 0.6
 """Penalty for a source with grouped rows if the question is about a number of things."""
-_HIGHEST: Final = re.compile(r"\b(?:largest|biggest|highest|most|top|best|meisten?|groesste\w*|best-selling)\b")
-_CUT: Final = re.compile(
-    r"(?:,|\s)\s*(?:by|per|for each|in each|of each|for every|in every|each|broken down by|split by|grouped by"
-    r"|je|pro|nach)\s+(.+)$"
-)
-_WHICH: Final = re.compile(
-    r"\b(?:which|what|welche[rsn]?)\s+(.+?)\s+(?:brings?|has|have|had|do|does|is|are|gets?|makes?|sells?)\b"
-)
-_TIMES: Final = re.compile(
-    r"\b(?:in|during|since|for|of)?\s*(?:the\s+)?(?:fiscal year\s+|year\s+|financial year\s+)?(?:19|20)\d\d\b"
-    r"|\b(?:in|over|during)?\s*(?:the\s+)?(?:this|current|last|past|previous)\s+\d*\s*(?:day|week|month|quarter|year)s?\b"
-)
-_BESIDE: Final = re.compile(
-    r",|&|\b(?:and|und|vs|versus|compared (?:to|with)|(?:along |together )?with(?: the| its)?)\b"
-)
-"""What separates several measures, or several dimensions."""
-_RANKED: Final = re.compile(
-    r"(?P<start>.*?)\b(?:(?:top|best|highest|largest|biggest)\s+(?P<count>\d+\s+)?(?P<things>[^,]+?)"
-    r"|which\s+(?P<which>[^,]+?)(?:\s+(?:sells?|sold|ranks?|ranked|performs?|performed|are|is))?"
-    r"\s+(?:the\s+)?(?:best|most|highest|top))\s+by\s+(?P<value>[^,]+)",
-    re.IGNORECASE,
-)
-_VALUES: Final = re.compile(r"(?:number of|total|average)\b")
-_ADDED: Final = (_MONEY, _AMOUNT, _PIECES, _SHARE, re.compile(r"\bcount\b"))
-"""Last words of the names of numbers."""
-_COUNTED: Final = re.compile(
-    r"\b(?:how many|number of|count of|wie ?viele?|anzahl(?: der)?)\s+(.+?)"
-    r"(?:\s+(?:did|do|does|have|has|had|were|was|are|is|came|began|joined|started|of our|haben|gibt|sind|wurden)\b|$)"
-)
-_OBJECT: Final = re.compile(
-    r"\b(?:amount|value|costs?|total|sum|revenue|price|average|turnover|sales|spend|rate|share)\b[^,]*?"
-    r"\b(?:of|from|for)\s+(?:the|our|all|an?)?\s*(.+?)(?:\s+(?:that|which|in|we)\b|$)"
-)
 _BUYING: Final = frozenset({"supplier", "vendor", "purchas", "procurement", "po", "creditor"})
 _SELLERS: Final = frozenset({"supplier", "vendor", "creditor", "po", "procurement"})
 _BOUGHT: Final = 0.9
 """Penalty for a source about purchasing if the question is about something else."""
-_YEAR: Final = re.compile(r"\b((?:19|20)\d\d)\b")
-_MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
-_LAST: Final = re.compile(r"\b(?:last|past|previous)\s+(\d+)\s+(day|week|month|quarter|year)s?\b")
-_GRAIN: Final = re.compile(
-    r"\b(day|daily|week|weekly|month|monthly|quarter|quarterly|year|yearly|tag|woche|monat|quartal|jahr)\b"
-)
-_GRAINS: Final = {
-    "daily": "day",
-    "weekly": "week",
-    "monthly": "month",
-    "quarterly": "quarter",
-    "yearly": "year",
-    "tag": "day",
-    "woche": "week",
-    "monat": "month",
-    "quartal": "quarter",
-    "jahr": "year",
-}
 _SUMMED: Final = re.compile(r"\s*sum\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
 _TRIED: Final = 5
 """Number of facts to try for the dimensions of the question."""
@@ -111,6 +85,8 @@ _REFUSED: Final = 0.6
 """The maximum score by which an accepted draft may be worse than a refused one that it replaces."""
 _ENTITY: Final = 0.8
 """Score if a source is about the subject of the question."""
+_EQUAL: Final = 0.005
+"""The score by which measures are equally likely."""
 _FEW: Final = 8
 _OWN: Final = 1.0
 """Weight of a source's rank relative to its measure."""
@@ -150,29 +126,6 @@ class Draft:
         }
 
 
-def by_value(question: str) -> str:
-    """Return a question for things ranked by a number with the number first, as in other questions.
-
-    `top 5 customers by net revenue` is `top 5 net revenue by customers`; `top 5 products by category` is unchanged.
-    """
-    found = _RANKED.match(question)
-    value = _TIMES.sub(" ", found["value"]).strip(" ?.!") if found else ""
-    words = value.replace("_", " ").casefold()
-    if found is None or not (_VALUES.match(words) or any(kind.search(words.rpartition(" ")[2]) for kind in _ADDED)):
-        return question
-    times = " ".join(each[0].strip() for each in _TIMES.finditer(found["value"]))
-    ranked = f"{found['start']}top {found['count'] or ''}{value} by {found['things'] or found['which']}"
-    return f"{ranked} {times}{question[found.end() :]}".strip()
-
-
-def measured_part(question: str) -> str:
-    """Return the part of a question about the measure: without dimensions, times and parentheses."""
-    text = re.sub(r"\([^)]*\)", " ", by_value(question))
-    cut = _CUT.search(text)
-    text = text[: cut.start()] if cut else text
-    return _TIMES.sub(" ", text).strip(" ?.!,") or question
-
-
 @dataclass(slots=True)
 class _Parts:
     """The parts of a draft so far."""
@@ -188,6 +141,10 @@ class _Parts:
     def use(self, source: str, *columns: str) -> None:
         self.sources.setdefault(source)
         self.columns.setdefault(source, []).extend(columns)
+
+    def note(self, reason: str, path: str = "") -> None:
+        if (reason, path) not in self.reasons:
+            self.reasons.append((reason, path))
 
 
 class Drafter:
@@ -213,29 +170,47 @@ class Drafter:
         self._shown, self._graph, self._model = shown, graph, shown.model
         self._facts, self._tables = facts[:_CANDIDATES], tables
         self._caller = caller
+        self._stems: dict[str, list[str]] = {}
         self._shows_values = find_values is not None
         self._find_values: FindValues = find_values or (lambda text: ())
-        self._text = folded(re.sub(r"\([^)]*\)", " ", by_value(question))).strip().rstrip("?.! ")
+        reordered = by_value(question)
+        self._is_reordered = reordered != question
+        self._text = folded(re.sub(r"\([^)]*\)", " ", reordered)).strip().rstrip("?.! ")
+        self._ranking = ranking(self._text)
         self._parts: _Parts
-        cut = _CUT.search(self._text)
+        cut = CUT.search(self._text)
         self._cut = cut[1] if cut else ""
         self._asked = folded(measured_part(question))
-        self._noun = self._counted_noun()
-        of = _OBJECT.search(self._asked)
-        self._object = self._words(of[1]) if of and not self._noun else []
+        self._noun = self._words(counted_noun(self._asked))
+        """The stems of the counted noun, such as `support tickets` in `How many support tickets were there`."""
+        self._object = [] if self._noun else self._words(amount_subject(self._asked))
         """The stems of the subject of an amount, such as `ads` in `the cost of our ads`."""
         self._common = self._common_words()
+        self._which = "" if self._cut else which_things(self._text)
+        self._often = how_often(self._text)
+        self._negated = self._words(negated(self._text))
+        words = self._words(self._asked)
+        others = {*REQUEST_STEMS, *RANK_STEMS, *self._words(self._which), *self._words(self._often)}
+        self._plain = set(words) - others or set(words)
+        """The stems of the measured part without words about the result, such as `show`, `highest` and `monthly`."""
+        self._named_elsewhere = self._names_by_measure()
 
     def _words(self, text: str) -> list[str]:
         """Return the stems of the significant words of a text."""
-        from ktx_cli.search import is_stop_word, plain_words, stem
+        if text not in self._stems:
+            from ktx_cli.search import is_stop_word, plain_words, stem
 
-        return [stem(each) for each in plain_words(text) if not is_stop_word(each)]
+            self._stems[text] = [stem(each) for each in plain_words(text) if not is_stop_word(each)]
+        return self._stems[text]
 
-    def _counted_noun(self) -> list[str]:
-        """Return the stems of the counted noun, such as `support tickets` in `How many support tickets were there`."""
-        found = _COUNTED.search(self._asked)
-        return self._words(found[1]) if found else []
+    def _names_by_measure(self) -> dict[str, list[str]]:
+        """Return the labels and synonyms of reviewed measures by measure name, for measures of other facts."""
+        names: dict[str, list[str]] = {}
+        for table in self._facts:
+            for measure in self._shown.measures(self._model.sources[table.name]):
+                if not measure.is_proposed:
+                    names.setdefault(measure.name, []).extend(_other_names(measure))
+        return names
 
     def _common_words(self) -> set[str]:
         """Return the stems that many descriptions share (`One row for each of the ...`), which are irrelevant."""
@@ -287,10 +262,17 @@ class Drafter:
         A refused draft gives way to an accepted one that is not much worse.
         """
         found: dict[str, tuple[float, _Parts]] = {}
-        for total, fact, expr, why, path in self._measures():
+        measures = self._measures()
+        for total, fact, expr, why, path in measures:
             best = max((score for score, _ in found.values()), default=total)
             if fact.name not in found and len(found) < _TRIED and total > best - _REFUSED:
                 parts = self._parts_of(fact, expr, why, path)
+                near = (
+                    each[2] for each in measures if each[1] is fact and each[0] > total - _EQUAL and "(" not in each[2]
+                )
+                rivals = [each for each in near if each not in parts.query["measures"]]
+                if rivals:
+                    parts.reasons.insert(1, (f"it could also be {rivals[0]}", path))
                 found[fact.name] = (total - _UNRESOLVED * parts.unresolved, parts)
         ranked = sorted(found.values(), key=lambda each: -each[0])
         drafts = (self._drafted(parts) for score, parts in ranked if score > ranked[0][0] - _REFUSED)
@@ -301,12 +283,15 @@ class Drafter:
         """Return the parts of the draft for a fact."""
         self._parts = parts = _Parts(fact)
         parts.use(fact.name)
-        parts.reasons.append((why, path))
+        parts.note(why, path)
         parts.query = {"connection": self._model.connection, "measures": [expr]}
-        several = _BESIDE.split(self._asked)
+        several = BESIDE.split(self._asked)
         for each in several if len(several) > 1 else ():
-            self._add_measure(fact, self._measure_for(fact, each, words=2), each.strip())
+            self._add_measure(fact, self._measure_for(fact, each, words=2, or_whole=True), each.strip())
         dimensions = list(self._dimensions(fact))
+        if self._often and not any(isinstance(each, dict) for each in dimensions) and self._often not in expr:
+            time = self._truncated(fact, self._often, grain_of(self._often))
+            dimensions += [] if time is None else [time]
         time_range = self._time_range(fact)
         parts.bindings = self._conditions(fact, expr) if self._shows_values else []
         repeated = self._repeated(parts.bindings)
@@ -319,25 +304,55 @@ class Drafter:
         filters += [f"{column} in ({', '.join(values)})" for column, values in repeated.items()]
         if filters:
             parts.query["filters"] = filters
-        if _HIGHEST.search(self._text) and dimensions and "(" not in expr:
-            parts.query["order_by"] = [f"{expr} desc"]
+        self._rank(expr, dimensions)
         return parts
+
+    def _rank(self, expr: str, dimensions: Sequence[Any]) -> None:
+        """Add the order and the limit of a ranking to the query, or the reason why it has none."""
+        asked, parts = self._ranking, self._parts
+        if asked is None or not dimensions:
+            return
+        if asked.descending is None:
+            reason = "the draft does not sort: the question may mean the highest or the lowest values"
+            parts.note(reason)
+        else:
+            place = f"{len(dimensions) + 1}" if "(" in expr else expr  # an expression is sorted by its position
+            parts.query["order_by"] = [f"{place} desc" if asked.descending else place]
+        is_of_dimension = self._is_reordered or not self._cut
+        is_plain = asked.descending is not None and len(dimensions) == 1 and is_of_dimension
+        if is_plain and asked.count and asked.count <= MOST_ROWS:
+            parts.query["limit"] = asked.count
+        elif asked.limit:
+            parts.note(f"the draft does not limit the result (`{asked.limit}`)")
 
     def _doubt(self, parts: _Parts) -> str | None:
         """Return the reason to reject a draft, or None. Words that the draft ignores are added to its reasons."""
         expr = parts.query["measures"][0]
         measure = parts.fact.measure(expr.rpartition(".")[2]) if "(" not in expr else None
-        wanted = self._wanted()
-        if measure is not None and wanted in ("avg", "share") and _aggregate(measure) not in (wanted, None):
+        wanted = wanted_aggregate(self._text)
+        names = () if measure is None else (*_other_names(measure), *filter(self._is_asked, measure.questions))
+        is_named = any(self._plain == set(self._words(each)) or self._is_asked(each) for each in names)
+        is_other = measure is not None and wanted in ("avg", "share") and _aggregate(measure) not in (wanted, None)
+        if is_other and not is_named:
             kind = "an average" if wanted == "avg" else "a share"
             return f"the question asks for {kind}, but no matching measure computes one; {expr} is the nearest"
-        used = f"{expr} {json.dumps(parts.query)} {parts.fact.name} {parts.fact.description or ''} {self._cut}"
-        used += f" {measure.description or ''} {measure.filter or ''}" if measure is not None else ""
+        if self._ranking is not None and "dimensions" not in parts.query:
+            return "the question ranks something without its number; ask for example: top 5 customers by revenue"
+        if self._ranking is not None and self._ranking.count and self._cut and not self._is_reordered:
+            return f"the question does not say by which number to rank (`{self._ranking.limit}`)"
+        query = {**parts.query, "time_range": parts.query.get("time_range", {}).get("field", "").rpartition(".")[2]}
+        used = f"{expr} {json.dumps(query)} {parts.fact.name} {parts.fact.description or ''} {self._cut}"
+        if measure is not None:
+            used += f" {measure.description or ''} {measure.filter or ''} {' '.join(names)} "
         used += " ".join(parts.columns.get(parts.fact.name, ()))
-        left = self._left_out(used)
+        used += f" {self._often}" if any(isinstance(each, dict) for each in parts.query.get("dimensions", ())) else ""
+        if self._negated and not {*self._words(negated(used))} & {*self._negated}:
+            return f"the question excludes something (`not {negated(self._text)}`), but the draft does not"
+        left = [*conditions(self._text)]
+        left += [each for each in self._left_out(used) if "order_by" not in parts.query or each not in RANK_WORDS]
         if left:
             words = ", ".join(f"`{each}`" for each in left[:6])
-            parts.reasons.append((f"not in the draft: {words}; find out what they mean before you run the query", ""))
+            parts.note(f"not in the draft: {words}; find out what they mean before you run the query")
         telling = self._telling()
         if telling and len(left) > _MOST_LEFT * len(telling):
             return "the semantic layer has no names for most of the question"
@@ -352,8 +367,8 @@ class Drafter:
             word
             for word in words
             if not (is_stop_word(word) or is_generic(word) or any(map(str.isdigit, word)))
-            and stem(word) not in _FILLERS | _REQUESTED
-            and word not in _MONTHS
+            and stem(word) not in FILLER_STEMS | REQUEST_STEMS
+            and word not in MONTHS
         ]
 
     def _left_out(self, used: str) -> list[str]:
@@ -361,24 +376,24 @@ class Drafter:
         from ktx_cli.search import alternatives, stem
 
         stems = set(self._words(used))
-        return [word for word in self._telling() if not _alike(stem(word), stems) and not stems & {*alternatives(word)}]
+        return [word for word in self._telling() if not alike(stem(word), stems) and not stems & {*alternatives(word)}]
 
     def _drafted(self, parts: _Parts) -> Draft:
         self._parts = parts
-        refused = self._doubt(parts) or self._refusal(parts.query)
-        if refused is not None and "filters" in parts.query:  # an unfiltered measure is better than no draft
+        doubt = self._doubt(parts)
+        refused = doubt or self._refusal(parts.query)
+        # An unfiltered measure is better than no draft.
+        if refused is not None and doubt is None and "filters" in parts.query:
             without = {key: value for key, value in parts.query.items() if key != "filters"}
             if self._refusal(without) is None:
                 left = "; ".join(parts.query["filters"])
-                parts.reasons.append((f"omitted, because the semantic layer refuses it: {left} ({refused})", ""))
+                parts.note(f"omitted, because the semantic layer refuses it: {left} ({refused})")
                 parts.query, refused = without, None
-        reasons = [*parts.reasons]
-        if refused is not None:
-            reasons.append((f"no draft: {refused}", ""))
+        refusal = [] if refused is None else [(f"no draft: {refused}", "")]
         return Draft(
             connection=self._model.connection,
             query=parts.query if refused is None else None,
-            reasons=tuple(reasons),
+            reasons=(*parts.reasons, *refusal),
             sources=tuple(parts.sources),
             columns={name: tuple(dict.fromkeys(each)) for name, each in parts.columns.items()},
             bindings=tuple(parts.bindings),
@@ -409,18 +424,18 @@ class Drafter:
 
     def _options(self, source: Source, table: FoundTable) -> Iterator[tuple[float, str, str, str]]:
         """Yield (score, measure or expression, reason, file) of the candidate measures of a source."""
-        wanted = self._wanted()
+        wanted = wanted_aggregate(self._text)
         words = self._words(self._asked)
         about = [*self._words(source.name), *self._words(source.description or "")]
+        is_rows = wanted is None and self._is_about_rows(source)
+        has_count = False
         for measure in self._shown.measures(source):
-            named = self._fit(words, self._words(measure.name), about)
+            named = self._named(words, measure, about)
             described = self._fit(words, self._words(measure.description or ""), about)
-            own = self._words(measure.name)
-            if set(own) <= set(words) and len(own) > 1 - (not set(own) & set(about)):
-                named += 2 * _BY_NAME if set(own) == set(words) and len(own) > 1 else _BY_NAME
             how = _aggregate(measure)
             kind = 0.35 if how == wanted else -0.25 if wanted and how else 0.0
             kind -= 0.4 * (wanted in ("sum", "avg") and how == "count")
+            kind -= _BY_NAME * (wanted == "share" and how not in ("share", None))
             summed = _SUMMED.fullmatch(measure.expr)
             if wanted == "avg" and how == "sum" and summed and source.column(summed[1]) in self._shown.columns(source):
                 about_it = f"the average of the values that {source.name}.{measure.name} adds up"
@@ -430,9 +445,11 @@ class Drafter:
             known = -0.1 if measure.is_proposed else 0.15
             found = 0.3 if table.members.get(measure.name) else 0.0
             if wanted in ("sum", "avg"):
-                kind += 0.3 * (self._is_of_pieces(measure) or self._is_of_money(measure))
-            elif wanted == "count":
-                counts_rows = measure.expr.replace(" ", "").casefold() == "count(*)"
+                kind += 0.3 * (self._is_of_pieces(f"{measure.name} {measure.expr}") or self._is_of_money(measure))
+            counts_rows = measure.expr.replace(" ", "").casefold() == "count(*)"
+            kind += _ROWS * (is_rows and counts_rows and not measure.is_proposed)
+            has_count |= counts_rows
+            if wanted == "count":
                 kind += _COUNTS * self._is_counted(source) if counts_rows else -0.3
                 kind -= _GROUPED * _is_grouped(source)
             expr = measure.expr if self._shown.can_show(source, measure.expr) else NOT_SHOWN
@@ -442,7 +459,7 @@ class Drafter:
             yield named + 0.3 * described + kind + known + found, f"{source.name}.{measure.name}", why, place
         if wanted == "count" and _is_grouped(source):
             return
-        if wanted == "count":
+        if wanted == "count" or (is_rows and not has_count):
             names = [each.name for each in self._shown.columns(source)]
             key = source.grain[0] if source.keyed and len(source.grain) == 1 and source.grain[0] in names else None
             if not names:
@@ -450,7 +467,7 @@ class Drafter:
             expr = f"count(distinct {source.name}.{key})" if key else f"count({source.name}.{names[0]})"
             fit = self._fit(words, self._words(source.name), about)
             yield (
-                0.1 + fit + _COUNTS * self._is_counted(source),
+                0.1 + fit + max(_ROWS * is_rows, _COUNTS * self._is_counted(source)),
                 expr,
                 f"no measure counts {source.name}, so the draft counts its rows by their key",
                 _path(source),
@@ -460,6 +477,7 @@ class Drafter:
             if column.type.value != "number" or column.name in source.grain or column.name.endswith("_id"):
                 continue
             fit = self._fit(words, self._words(column.name), about)
+            fit += 0.6 * self._is_of_pieces(column.name) if fit > 0 else 0.0
             if fit > 0:
                 how = "avg" if wanted == "avg" else "sum"
                 yield (
@@ -469,31 +487,63 @@ class Drafter:
                     _path(source),
                 )
 
-    def _is_of_pieces(self, measure: Measure) -> float:
-        """Return 1 if the question is about quantities and so is the measure, -1 if the measure is not, or 0."""
-        if not _PIECES.search(self._text):
+    def _named(self, words: Sequence[str], measure: Measure, about: Collection[str]) -> float:
+        """Return how well the best name of a measure matches the question: its name, label, or a synonym or question.
+
+        Other facts may have a measure of the same name, whose synonyms count less.
+        """
+        name = self._words(measure.name)
+        fit = self._name_fit(words, name, about) + _EXACT * (len(name) > 1 and set(name) == self._plain)
+        if any(self._is_asked(each) for each in measure.questions):
+            fit = max(fit, self._fit(words, words, about) + 2 * _BY_NAME - _OTHER_NAME)
+        names = _other_names(measure)
+        for each in names:
+            fit = max(fit, self._name_fit(words, self._words(each), about, is_declared=True) - _OTHER_NAME)
+        for each in self._named_elsewhere.get(measure.name, ()):
+            if each not in names:
+                fit = max(fit, self._name_fit(words, self._words(each), about) - _OTHER_NAME - _ELSEWHERE)
+        return fit
+
+    def _is_asked(self, question: str) -> bool:
+        """Return whether a question that a definition answers has the significant words of this one."""
+        is_same = {each for each in self._words(question) if each not in REQUEST_STEMS} == self._plain
+        return is_same and wanted_aggregate(question.casefold()) == wanted_aggregate(self._text)
+
+    def _name_fit(
+        self, words: Sequence[str], name: Sequence[str], about: Collection[str], *, is_declared: bool = False
+    ) -> float:
+        """Return how well a name matches the question, with a bonus if the question contains all of it.
+
+        A name of one word that is also in the name or description of its source has no bonus, unless it is declared.
+        """
+        fit, own = self._fit(words, name, about), set(name)
+        if own and own in (self._plain, set(words)):
+            return fit + 2 * _BY_NAME
+        is_whole = bool(own) and own <= set(words)
+        return fit + _BY_NAME * (is_whole and (is_declared or len(name) > 1 or not own & set(about)))
+
+    def _is_about_rows(self, source: Source) -> bool:
+        """Return whether a question is about the rows of a source, such as `employees hired` with `hired_on`."""
+        name = set(self._words(source.name))
+        rest = self._plain - name
+        times = (each.name for each in self._shown.columns(source) if each.type.value == "time")
+        return name <= self._plain and (not rest or any(rest <= set(self._words(each)) for each in times))
+
+    def _is_of_pieces(self, names: str) -> float:
+        """Return 1 if the question is about quantities and so are the names, -1 if they are not, or 0."""
+        if not PIECES.search(self._text):
             return 0.0
-        words = set(re.split(r"[^a-z]+", f"{measure.name} {measure.expr}".casefold()))
+        words = set(re.split(r"[^a-z]+", names.casefold()))
         return 1.0 if words & _PIECE_NAMES and not words & _MONEY_NAMES - {"total"} else -1.0
 
     def _is_of_money(self, measure: Measure) -> float:
         """Return 1 if the question is about money and so is the measure, -1 if the measure is not, or 0."""
-        if not _MONEY.search(self._text):
+        if not MONEY.search(self._text):
             return 0.0
         words = set(re.split(r"[^a-z]+", f"{measure.name} {measure.expr}".casefold()))
         return 1.0 if words & _MONEY_NAMES and not words & _BESIDE_MONEY else -1.0
 
-    def _wanted(self) -> str | None:
-        """Return the aggregate that the question asks for."""
-        if _COUNTING.search(self._text):
-            return "sum" if re.search(r"\b(?:units|number of units|hours|minutes)\b", self._text) else "count"
-        if _AVERAGE.search(self._text):
-            return "avg"
-        if _SHARE.search(self._text):
-            return "share"
-        return "sum" if _AMOUNT.search(self._text) else None
-
-    def _fit(self, words: Sequence[str], name: Sequence[str], about: Sequence[str]) -> float:
+    def _fit(self, words: Sequence[str], name: Sequence[str], about: Collection[str]) -> float:
         """Return how well a name matches the question, from 0 to about 1.5 including the subject of the source."""
         from ktx_cli.search import alternatives
 
@@ -501,9 +551,9 @@ class Drafter:
             return 0.0
         asked = set(words)
         related = {other for word in words for other in alternatives(word)}
-        own = [each for each in name if each not in about and each not in _FILLERS]
+        own = [each for each in name if each not in about and each not in FILLER_STEMS]
         shared = (
-            sum(_alike(each, asked) or 0.7 * (each in related) for each in own) / len(own)
+            sum(alike(each, asked) or 0.7 * (each in related) for each in own) / len(own)
             if own
             else 0.5 * bool(asked & set(about))
         )
@@ -511,12 +561,8 @@ class Drafter:
         return shared + 0.5 * covered
 
     def _dimensions(self, fact: Source) -> Iterator[Any]:
-        phrase = self._cut
-        if not phrase:
-            which = _WHICH.search(self._text)
-            phrase = which[1] if which else ""
-        for part in _BESIDE.split(phrase):
-            text = _TIMES.sub(" ", part).strip()
+        for part in BETWEEN.split(self._cut or self._which):
+            text = " ".join(OFTEN.sub(" ", TIMES.sub(" ", part)).split())
             if not text:
                 continue
             found = self._column_for(fact, text)
@@ -527,32 +573,46 @@ class Drafter:
             if measure is not None:
                 self._add_measure(fact, measure, text)
                 continue
-            grain = _GRAIN.search(text)
-            name = self._time(fact)
-            if grain and name is not None:
-                word = _GRAINS.get(grain[1], grain[1])
-                word = f"fiscal_{word}" if "fiscal" in text and word in ("year", "quarter") else word
-                self._parts.use(fact.name, name)
-                self._parts.reasons.append((f"by {text}: {fact.name}.{name}, truncated to {word}", _path(fact)))
-                yield {"field": f"{fact.name}.{name}", "granularity": word}
+            grain = grain_of(text)
+            time = self._truncated(fact, text, grain) if grain else None
+            if time is not None:
+                yield time
                 continue
             if found is None:
                 self._parts.unresolved += 1
-                self._parts.reasons.append(
-                    (f"by {text}: no column of {fact.name} or its joined sources has a matching name", "")
-                )
+                self._parts.note(f"by {text}: no column of {fact.name} or its joined sources has a matching name")
                 continue
             source, column = found
             self._parts.use(source.name, column.name)
-            self._parts.reasons.append((f"by {text}: {source.name}.{column.name}", _path(source)))
+            self._parts.note(f"by {text}: {source.name}.{column.name}", _path(source))
             yield f"{source.name}.{column.name}"
 
-    def _measure_for(self, fact: Source, text: str, words: int) -> str | None:
-        """Return the measure of a fact whose whole name, of at least so many words, is in a phrase; the longest one."""
+    def _truncated(self, fact: Source, text: str, grain: str) -> dict[str, str] | None:
+        """Return the time dimension for a phrase such as `month` or `monthly`, or None if the fact has no time."""
+        name = self._time(fact)
+        if name is None:
+            return None
+        grain = f"fiscal_{grain}" if "fiscal" in text and grain in ("year", "quarter") else grain
+        by = "" if text == self._often else "by "
+        self._parts.note(f"{by}{text}: {name}, truncated to {grain}", _path(fact))
+        return {"field": name, "granularity": grain}
+
+    def _measure_for(self, fact: Source, text: str, words: int, *, or_whole: bool = False) -> str | None:
+        """Return the measure of a fact whose whole name, of at least so many words, is in a phrase; the longest one.
+
+        With `or_whole`, a shorter name fits if it is the phrase.
+        """
         asked = set(self._words(text.replace("_", " ")))
-        named = [(each, self._words(each.name.replace("_", " "))) for each in self._shown.measures(fact)]
-        fitting = [(len(own), not each.is_proposed, each.name) for each, own in named if set(own) <= asked]
-        fitting = [each for each in fitting if each[0] >= words]
+        named = [
+            (each, self._words(name.replace("_", " ")))
+            for each in self._shown.measures(fact)
+            for name in (each.name, *_other_names(each))
+        ]
+        fitting = [
+            (len(own), not each.is_proposed, each.name)
+            for each, own in named
+            if set(own) <= asked and (len(own) >= words or (or_whole and own and set(own) == asked))
+        ]
         return f"{fact.name}.{max(fitting)[2]}" if fitting else None
 
     def _summing(self, fact: Source, column: Column) -> Measure | None:
@@ -576,7 +636,7 @@ class Drafter:
         """Add a further measure to the query."""
         if expr is not None and expr not in self._parts.query["measures"]:
             self._parts.query["measures"].append(expr)
-            self._parts.reasons.append((f"{text}: {expr}", _path(fact)))
+            self._parts.note(f"{text}: {expr}", _path(fact))
 
     def _column_for(self, fact: Source, text: str) -> tuple[Source, Column] | None:
         """Return the column for a phrase, in the fact or in a source with one row for each of its rows."""
@@ -588,17 +648,18 @@ class Drafter:
                 continue
             about = {*self._words(source.name), *self._words(source.description or "")}
             for column in self._shown.columns(source):
-                own = self._words(column.name)
-                direct = sum(1 for word in words if _alike(word, set(own)))
-                if not direct:
-                    continue
-                context = sum(1 for word in words if word in about and not _alike(word, set(own)))
-                extra = len([each for each in own if each not in words])
-                score = direct + 0.6 * context - 0.15 * extra - 0.1 * distance
-                score -= 0.3 if column.name.endswith("_id") and "id" not in words else 0.0
-                key = (score, -distance, name, column.name)
-                if best is None or (key[0], key[1]) > (best[0], best[1]):
-                    best = key
+                for called in (column.name, *_other_names(column)):
+                    own = self._words(called)
+                    direct = sum(1 for word in words if alike(word, set(own)))
+                    if not direct:
+                        continue
+                    context = sum(1 for word in words if word in about and not alike(word, set(own)))
+                    extra = len([each for each in own if each not in words])
+                    score = direct + 0.6 * context - 0.15 * extra - 0.1 * distance
+                    score -= 0.3 if column.name.endswith("_id") and "id" not in words else 0.0
+                    key = (score, -distance, name, column.name)
+                    if best is None or (key[0], key[1]) > (best[0], best[1]):
+                        best = key
         if best is None:
             return None
         source = self._model.sources[best[2]]
@@ -623,38 +684,99 @@ class Drafter:
     def _time(self, fact: Source) -> str | None:
         """Return the time column of a fact: its default, or the one that its name suggests. None if it is hidden.
 
-        If other columns could be meant, a reason of the draft lists them.
+        The question may name another one, as in tickets that were closed; amounts keep their default. A fact without
+        times has that of the source that its name contains, as `order_lines` has that of `orders`. If other columns
+        could be meant, a reason of the draft lists them.
         """
         names = {each.name for each in self._shown.columns(fact)}
         time = time_of(fact, None)
-        if time is not None:
-            return time.column if time.column in names else None
         times = [each for each in _times(fact) if each in names]
+        named = self._named_time(fact) if time is None or self._counts(fact) else None
+        if named is not None:
+            self._parts.note(f"the question names the time {named[0].name}.{named[1]}", _path(named[0]))
+            return self._use(*named)
+        if time is not None:
+            return self._use(fact, time.column) if time.column in names else None
+        if not times:
+            return self._time_above(fact)
         if len(times) > 1:
             others = ", ".join(times[1:6])
             reason = f"the draft assumes the time {fact.name}.{times[0]}; it could also be one of {others}"
-            if (reason, _path(fact)) not in self._parts.reasons:
-                self._parts.reasons.append((reason, _path(fact)))
-        return times[0] if times else None
+            self._parts.note(reason, _path(fact))
+        return self._use(fact, times[0])
+
+    def _counts(self, fact: Source) -> bool:
+        """Return whether the measure of the draft counts rows of its fact."""
+        expr = self._parts.query["measures"][0]
+        measure = fact.measure(expr.rpartition(".")[2])
+        return expr.startswith("count(") or (measure is not None and _aggregate(measure) == "count")
+
+    def _named_time(self, fact: Source) -> tuple[Source, str] | None:
+        """Return the time that the question names by a word of its own, such as `closed`, if there is one."""
+        asked = set(self._words(self._asked))
+        for _, name in self._reached(fact):
+            source = self._model.sources.get(name)
+            if source is None or not self._shown.has(source):
+                continue
+            about = {*self._words(fact.name), *self._words(name), *_TIME_WORDS}
+            shown = {each.name for each in self._shown.columns(source)}
+            words = {each: set(self._words(each)) - _TIME_WORDS for each in _times(source) if each in shown}
+            named = [each for each, own in words.items() if own <= asked and own - about]
+            if named:
+                return (source, named[0]) if len(named) == 1 else None
+        return None
+
+    def _time_above(self, fact: Source) -> str | None:
+        """Return the default time of the nearest source above a fact, or None if several are equally near."""
+        nearest: list[tuple[int, Source, str]] = []
+        for distance, name in self._reached(fact):
+            source = self._model.sources.get(name)
+            is_part = source is not None and set(self._words(source.name)) & set(self._words(fact.name))
+            if source is None or not is_part or not self._shown.has(source):
+                continue
+            if nearest and distance > nearest[0][0]:
+                break
+            time = time_of(source, None)
+            if time is not None and time.column in {each.name for each in self._shown.columns(source)}:
+                nearest.append((distance, source, time.column))
+        if len(nearest) != 1:
+            return None
+        _, source, column = nearest[0]
+        self._parts.note(f"{fact.name} has no time of its own, so the draft uses {source.name}.{column}", _path(source))
+        return self._use(source, column)
+
+    def _use(self, source: Source, column: str) -> str:
+        """Note that the draft reads a column, and return its full name."""
+        self._parts.use(source.name, column)
+        return f"{source.name}.{column}"
 
     def _time_range(self, fact: Source) -> dict[str, str] | None:
-        name = self._time(fact)
-        found = _period(self._text)
+        """Return the time range of the question. If the query form cannot say it, a reason has what to pass."""
+        found = period(self._text)
         if found is None:
             return None
-        if name is None:
+        time = self._time(fact)
+        if time is None:
             self._parts.unresolved += 0.4
-            self._parts.reasons.append((f"{fact.name} has no time column for the period in the question", _path(fact)))
+            self._parts.note(f"{fact.name} has no time column for the period in the question", _path(fact))
             return None
-        self._parts.use(fact.name, name)
-        if "fiscal" in self._text:
+        default = time_of(fact, None)
+        is_default = default is not None and time == f"{fact.name}.{default.column}"
+        field = {} if is_default else {"field": time}
+        if re.search(r"\bfiscal|\bfy\s?\d", self._text):
             reason = "the draft uses the calendar year for the fiscal year; check when the fiscal year begins"
-            self._parts.reasons.append((reason, ""))
-        if found == _UNREAD:
-            self._parts.reasons.append(("the draft does not include the period of the question; add a time_range", ""))
+            self._parts.note(reason)
+        if not found.range:
+            dates = json.dumps(field | {"start": "YYYY-MM-DD", "end": "YYYY-MM-DD"})
+            reason = f"the draft does not include the period of the question ({found.phrase}); "
+            reason += f"add a time_range: {dates}, with the day after the period as the end"
+            if found.last:
+                reason += f"; {json.dumps({'last': found.last})} is the {found.last.partition(' ')[2]} up to today"
+            self._parts.note(reason)
             return None
-        only = time_of(fact, None) is not None
-        return found if only else found | {"field": f"{fact.name}.{name}"}
+        if "last" in found.range:
+            self._parts.note(f"{found.phrase}: the period up to and including today")
+        return found.range | field
 
     def _conditions(self, fact: Source, expr: str) -> list[tuple[str, str]]:
         """Return the conditions for values and flags in the question, with their files.
@@ -667,6 +789,8 @@ class Drafter:
         words = plain_words(self._text)
         measure = fact.measure(expr.rpartition(".")[2])
         about = {*self._words(fact.name), *self._words(expr), *self._words(measure.filter or "" if measure else "")}
+        for name in _other_names(measure) if measure else ():
+            about.update(self._words(name) if set(self._words(name)) <= set(self._words(self._text)) else ())
         names = Counter(word for column in self._shown.columns(fact) for word in set(self._words(column.name)))
         found = bindings(words, self._words(self._text), self._tables, reached, self._words, self._find_values)
         bound: dict[tuple[str, str], str] = {}
@@ -674,6 +798,7 @@ class Drafter:
             column, _, value = condition.partition(" = ")
             own = self._words(value)
             literal = set(plain_words(value)) <= set(words) or len(value.strip("'")) <= 3
+            literal = literal and set(own) != self._plain and not set(own) & set(self._negated)
             if literal and not set(own) & about and not any(names[word] for word in own):
                 bound.setdefault((column.rpartition(".")[2], value), condition)
         done = [(each, each.partition(" = ")[0]) for each in bound.values()]
@@ -723,29 +848,13 @@ class Drafter:
 
 _MOST_LEFT: Final = 0.5
 """The maximum share of significant words that a draft may ignore."""
-_REQUEST_WORDS: Final = (
-    "many much show list give tell compar differ percentag percent share ratio proport often get come in overall "
-    "vs versus top"
-)
-_REQUESTED: Final = frozenset(_REQUEST_WORDS.split())
+_TIME_WORDS: Final = frozenset({"date", "dat", "day", "time", "tim", "at", "on", "timestamp", "ts", "utc"})
 _FLAG_WORDS: Final = frozenset({"is", "has", "was", "flag"})
-_FILLER_WORDS: Final = "value valu total sum count number averag avg rate distinct the row of amount"
-_FILLERS: Final = frozenset(_FILLER_WORDS.split())
-
-
-def _alike(word: str, asked: Iterable[str]) -> bool:
-    """Whether a stem equals one of the others, or shares a prefix or suffix of at least four letters with it."""
-    return any(
-        word == each
-        or (len(each) >= 4 and (word.startswith(each) or word.endswith(each)))
-        or (len(word) >= 4 and (each.startswith(word) or each.endswith(word)))
-        for each in asked
-    )
 
 
 def _aggregate(measure: Measure) -> str | None:
     """Return the aggregate of a measure in the terms of `_wanted`."""
-    if _AVERAGE.search(measure.name.replace("_", " ").casefold()):
+    if AVERAGE.search(measure.name.replace("_", " ").casefold()):
         return "avg"
     expr = measure.expr.casefold().lstrip()
     if measure.percent_of is not None or "/" in expr or expr.startswith("avg(case"):
@@ -777,112 +886,14 @@ def _times(source: Source) -> list[str]:
     return [each.name for each in sorted(times, key=rank)]
 
 
-_UNREAD: Final[dict[str, str]] = {"": ""}
-"""Marks a period in the question that could not be parsed."""
-_RELATIVE: Final = re.compile(
-    r"\b(?:this|last|previous|current|next|dieses?|letzte[rns]?)\s+(?:day|week|month|quarter|year|jahr|monat|quartal|woche)"
-    r"|\b(?:today|yesterday|ytd|year to date|between|until|before|after|q[1-4]|heute|gestern)\b"
-)
-
-
-_DAYS: Final = re.compile(r"\b(?:between|until|before|after)\b|\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?[a-z]{3,9}\s+20")
-"""Words that change the meaning of a year, quarter or month."""
-
-
-def _period(text: str) -> dict[str, str] | None:
-    """Return the time range in a question, or `_UNREAD` if it contains one that cannot be parsed."""
-    last = _LAST.search(text)
-    if last:
-        return {"last": f"{last[1]} {last[2]}s"}
-    years = [int(each) for each in _YEAR.findall(text)]
-    months = [number for number, name in enumerate(_MONTHS, 1) if re.search(rf"\b{name}\b", text)]
-    quarter = re.search(r"\bq([1-4])\b", text)
-    if len(years) == 1 and not _DAYS.search(text):
-        found = {"start": f"{years[0]}-01-01", "end": f"{years[0] + 1}-01-01"}
-        if len(months) == 1:
-            found = _months(years[0], months[0], 1)
-        elif quarter and not months:
-            found = _months(years[0], 3 * int(quarter[1]) - 2, 3)
-        elif months:
-            return _UNREAD
-        if re.search(r"\b(?:since|from|seit|ab)\b", text):
-            found.pop("end")
-        return found
-    if len(years) > 1 and not months and not re.search(r"\b(?:before|after|compared?|versus|vs)\b", text):
-        return {"start": f"{min(years)}-01-01", "end": f"{max(years) + 1}-01-01"}
-    return _UNREAD if years or _RELATIVE.search(text) else None
-
-
-def _months(year: int, first: int, count: int) -> dict[str, str]:
-    after = first + count
-    return {"start": f"{year}-{first:02}-01", "end": f"{year + (after > 12)}-{(after - 1) % 12 + 1:02}-01"}
-
-
 def _relation(source: Source) -> str:
     return ".".join(source.table) if source.table is not None else f"({source.name})"
 
 
+def _other_names(entity: Measure | Column) -> tuple[str, ...]:
+    """Return the label and the synonyms of a measure or a column."""
+    return (*([entity.label] if entity.label else []), *entity.synonyms)
+
+
 def _path(source: Source) -> str:
     return "" if source.place is None else source.place.path
-
-
-_COUNTRIES: Final = """
-argentina argentinien AR ARG|australia australien AU AUS|austria osterreich AT AUT|belgium belgien BE BEL
-brazil brasilien BR BRA|bulgaria bulgarien BG BGR|canada kanada CA CAN|chile CL CHL|china CN CHN
-colombia kolumbien CO COL
-croatia kroatien HR HRV|czechia tschechien CZ CZE|denmark danemark DK DNK|egypt agypten EG EGY|estonia estland EE EST
-finland finnland FI FIN|france frankreich FR FRA|germany deutschland DE DEU|greece griechenland GR GRC
-hungary ungarn HU HUN|iceland island IS ISL|india indien IN IND|indonesia indonesien ID IDN|ireland irland IE IRL
-israel IL ISR|italy italien IT ITA|japan JP JPN|kenya kenia KE KEN|latvia lettland LV LVA|lithuania litauen LT LTU
-luxembourg luxemburg LU LUX|malaysia MY MYS|malta MT MLT|mexico mexiko MX MEX|morocco marokko MA MAR
-netherlands holland niederlande NL NLD|nigeria NG NGA|norway norwegen NO NOR|pakistan PK PAK|peru PE PER
-philippines philippinen PH PHL|poland polen PL POL|portugal PT PRT|romania rumanien RO ROU|serbia serbien RS SRB
-singapore singapur SG SGP|slovakia slowakei SK SVK|slovenia slowenien SI SVN|spain spanien ES ESP
-sweden schweden SE SWE|switzerland schweiz CH CHE|taiwan TW TWN|thailand TH THA|turkey turkei TR TUR|ukraine UA UKR
-vietnam VN VNM|usa america amerika US USA|britain uk england GB GBR
-"""
-"""Country names in English and German in lower case without accents, followed by their ISO 3166 codes."""
-
-_CODES: Final = {
-    name: tuple(codes)
-    for entry in _COUNTRIES.replace("\n", "|").split("|")
-    if entry
-    for *names, short, long in [entry.split()]
-    for codes in [(short, long)]
-    for name in names
-}
-
-FindValues = Callable[[str], Sequence[str]]
-"""Takes a text and returns conditions for values that contain it, such as `customers.country = 'NO'`."""
-
-
-def bindings(
-    words: Collection[str], stems: Collection[str], tables: Sequence[FoundTable], reached: Collection[str],
-    stems_of: Callable[[str], list[str]], find: FindValues,
-) -> Iterator[str]:  # fmt: skip
-    """Yield conditions for the values in a question, in sources that its fact reaches.
-
-    `words` are the folded words of the question, and `stems` their stems. A value matches if the question contains it
-    in full, or if it is the code of a country in the question.
-    """
-    for table in tables:
-        if table.name not in reached:
-            continue
-        for condition in sorted(table.values, key=lambda each: (-table.values[each], each)):
-            column, _, value = condition.partition(" = ")
-            own = stems_of(value)
-            if own and set(own) <= set(stems) and not set(own) <= set(stems_of(column)):
-                yield condition
-                break
-    for word in words:
-        for code in _CODES.get(word, ()):
-            conditions = (each for each in find(code) if _is_of(each, code, reached))
-            bound = next(conditions, None)
-            if bound is not None:
-                yield bound
-                break
-
-
-def _is_of(condition: str, code: str, reached: Collection[str]) -> bool:
-    column, _, value = condition.partition(" = ")
-    return value.strip("'").upper() == code and column.rpartition(".")[0] in reached

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.jobs.pack.text import MORE, RULES, SECTIONS, SOURCES, PackLine, PackText, tokens_of
+from ktx_cli.jobs.pack.pack import MORE, RULES, SECTIONS, SOURCES, PackLine, PackText, tokens_of
 
 LINES = st.lists(
     st.builds(
