@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
-from ktx_cli.core import Command, yaml
+from ktx_cli.core import Command, Event, StepFinished, ignore_events, yaml
 from ktx_cli.core.errors import BusyError, CancelledError, KtxError, ResultWarning, RunStopped, StorageError
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.jobs.ingest.plan import IngestRequest
@@ -81,8 +82,8 @@ def project(scanned_once: Path, shop_project: Path) -> Path:
     return shop_project
 
 
-def scan(project: Path) -> tuple[IngestReport, list[ResultWarning]]:
-    return ingest(IngestRequest(project, {}, command=Command("scan"), databases_only=True, no_llm=True))
+def scan(project: Path, emit: Callable[[Event], None] = ignore_events) -> tuple[IngestReport, list[ResultWarning]]:
+    return ingest(IngestRequest(project, {}, command=Command("scan"), databases_only=True, no_llm=True, emit=emit))
 
 
 def tables(project: Path, connection: str) -> dict[str, Any]:
@@ -307,3 +308,39 @@ def test_an_empty_discriminator_is_scanned(shop_project: Path) -> None:
     report, warnings = scan(shop_project)
     assert (report.error(), [each for each in warnings if each.code == "stage_failed"]) == (None, [])
     assert set(tables(shop_project, "shop")) == {"person", "note"}
+
+
+def _create_orders(project: Path, statuses: tuple[str, ...]) -> None:
+    with contextlib.closing(duckdb.connect(str(project / "shop.duckdb"))) as database:
+        database.execute("DROP TABLE IF EXISTS orders; DROP TYPE IF EXISTS status")
+        database.execute(f"CREATE TYPE status AS ENUM {statuses}")
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, status status, channel TEXT)")
+        rows = [(n, ("open", "paid")[n % 2], ("web", "shop")[n % 2]) for n in range(40)]
+        database.executemany("INSERT INTO orders VALUES (?, ?, ?)", rows)
+
+
+def test_a_new_list_of_a_table_that_fails_replaces_its_old_one(
+    shop_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The values of an enum are declared, so its list is new even if the rows of its table cannot be read."""
+    (shop_project / "ktx.yaml").write_text(
+        "scan: {enrichment: {mode: deterministic}}\nconnections: {shop: {driver: duckdb, path: shop.duckdb}}\n"
+    )
+    _create_orders(shop_project, ("open", "paid"))
+    scan(shop_project)
+    _create_orders(shop_project, ("open", "paid", "returned"))
+    injection = Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.read_sample", "orders")
+    raised = inject(monkeypatch, injection, IndexError("a value of a row"))
+    events: list[Event] = []
+    scan(shop_project, events.append)
+    assert raised() >= 1
+    (finished,) = [each for each in events if isinstance(each, StepFinished) and each.step == "values"]
+    assert finished.summary.startswith("2 lists, "), finished
+    with sqlite3.connect(shop_project / ".ktx" / "state.sqlite") as database:
+        stored = database.execute(
+            "SELECT column_name, value FROM dictionary_values JOIN dictionary_columns ON id = column_id ORDER BY 1, 2"
+        ).fetchall()
+    assert stored == [
+        *(("channel", f'"{value}"') for value in ("shop", "web")),
+        *(("status", f'"{value}"') for value in ("open", "paid", "returned")),
+    ]
