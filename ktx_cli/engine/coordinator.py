@@ -365,7 +365,7 @@ class Coordinator:
         waits = monotonic() - self._began > WITHOUT_WORKERS_SECONDS
         if waits and not self._warned and self.waiting and all(each.worker is None for each in self.waiting.values()):
             self._warned = True
-            self.plan.emit(Notice("no worker takes the units of this run; start one with `ktx worker`"))
+            self.plan.emit(Notice("no worker is processing the units of this run; start one with `ktx worker`"))
 
     async def _stop(self) -> None:
         """Leave the units that no worker has begun; after an abort, tell the workers to end those in progress too."""
@@ -533,7 +533,7 @@ async def process_unit(
         status = UnitStatus.LEFT if is_left else UnitStatus.FAILED
         outcome = UnitOutcome(work.connection, work.kind, unit, status, error.message, error=error)
     if outcome is None:
-        message = f"{worker.name} has other prompts, skills or models than the run {job.run_id}"
+        message = f"{worker.name} uses other prompts, skills or models than the run {job.run_id}"
         raise NotSupportedError(message, hint="run the same version of ktx on all hosts")
     await asyncio.to_thread(save_result, database, job, worker, outcome)
 

@@ -188,7 +188,7 @@ def has_others(session: psycopg.Connection[Any], schema: str, *, is_ours: bool) 
 
 def taken_queue(schema: str) -> StorageError:
     """Return the error for a schema in which ktx cannot create the queue."""
-    message = f"the schema {schema}, where the queue would be, contains what ktx has not created there"
+    message = f"the schema {schema}, which is reserved for the queue, contains objects that ktx did not create"
     hint = Hint("choose another {}, or drop what is in that schema", SettingPath("storage.postgres.schema"))
     return StorageError(message, hint=hint)
 
@@ -322,7 +322,7 @@ def _require_version(database: SharedDatabase) -> None:
             if found is None
             else f"the queue in schema {queue_schema(database)} belongs to {found}, but this is {queue_version()}"
         )
-        raise StorageError(message, hint="it is created by the next run with `ingest.executor: postgres`")
+        raise StorageError(message, hint="the next run with `ingest.executor: postgres` creates it")
 
 
 async def _check_version(outage: Outage) -> None:
@@ -562,4 +562,6 @@ class ClaimedStore(TaskStore):
         return self.job.run_id, self.job.key, str(self.worker)
 
     def _lost(self) -> BusyError:
-        return BusyError(f"another worker has taken over the unit `{self.job.unit}`", hint="ktx continues there")
+        return BusyError(
+            f"another worker has taken over the unit `{self.job.unit}`", hint="ktx continues the unit there"
+        )

@@ -474,8 +474,8 @@ def settings_for(own: Layout, package: RunPackage, files: SharedFiles) -> KtxCon
     there = package_config(package, files)
     different = next(_differences(_compared(text), _compared(there)), None)
     if different is not None:
-        message = f"`{different}` in {own.config} is not as in the run {package.run_id}"
-        raise ConfigError(message, hint="bring this clone to the commit of the run, then start the worker again")
+        message = f"`{different}` in {own.config} differs from the run {package.run_id}"
+        raise ConfigError(message, hint="check out the commit of the run in this clone, then start the worker again")
     return load_config(own.config, text).config
 
 

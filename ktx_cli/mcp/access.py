@@ -92,13 +92,15 @@ class AccessPolicy:
             return Refusal(431, "headers", "the headers are too large", f"send at most {LARGEST_HEADERS:,} bytes")
         if _values(headers, b"transfer-encoding") and _values(headers, b"content-length"):
             # a proxy may see the end of such a request elsewhere, and the rest of it as a request of somebody else
-            return Refusal(400, "framing", "the request has two lengths", "send Content-Length or Transfer-Encoding")
+            return Refusal(
+                400, "framing", "the request has two lengths", "send either Content-Length or Transfer-Encoding"
+            )
         if not self._host_allowed(_values(headers, b"host")):
             return Refusal(
                 403,
                 "host",
                 "the server does not accept this host name",
-                "whoever runs the server adds it with --allowed-host NAME",
+                "whoever runs the server can add it with --allowed-host NAME",
             )
         origins = _values(headers, b"origin")
         if not all(map(self._origin_allowed, origins)):
@@ -106,7 +108,7 @@ class AccessPolicy:
                 403,
                 "origin",
                 "the server does not accept requests from this origin",
-                "whoever runs the server adds it with --allowed-origin ORIGIN",
+                "whoever runs the server can add it with --allowed-origin ORIGIN",
             )
         return None
 
@@ -198,7 +200,7 @@ class Gate:
         except KtxError as error:
             if self.identity is None:  # each call reports the invalid settings
                 return policy.token_missing(headers)
-            LOGGED.warning(log, f"nobody is let in, because the settings cannot be read: {error.message}")
+            LOGGED.warning(log, f"all requests are refused, because the settings cannot be read: {error.message}")
             return _unavailable("config", "the settings of the project cannot be read")
         found = config.serving.identity
         if found is None:
@@ -230,7 +232,7 @@ class Gate:
             lacks = self._challenge(403, "scope", "the access token lacks a scope", "insufficient_scope", missing)
             return replace(lacks, asked_by=caller)
         if caller.agent not in config.serving.agents and _is_refused(identity, config):
-            hint = "whoever runs the server adds it to serving.agents in ktx.yaml"
+            hint = "whoever runs the server can add it to serving.agents in ktx.yaml"
             message = "this client is not one of the agents of the server"
             return Refusal(403, "agent", message, hint, asked_by=caller)
         return KnownUser(token, caller)

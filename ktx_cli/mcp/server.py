@@ -167,7 +167,7 @@ class ProjectServer:
         """Return a call by whoever sends a request, with the part of the project that is open to them."""
         user = user_of(context)
         if self.is_remote and context.request is None:
-            raise KtxError("the request does not say who sends it", code="internal")
+            raise KtxError("the request does not identify the caller", code="internal")
 
         def made() -> Call:
             caller = CallerIdentity(self.options.attributes) if user is None else user.known_as

@@ -143,7 +143,9 @@ class Call:
         """
         own = self.caller.values_of("id")
         if asked is not None and not own and self.identity.has_token:
-            hint = "omit `user`; whoever runs this server maps a claim to `id` in serving.identity.attributes"
+            hint = (
+                "omit `user`; to allow it, whoever runs this server maps a claim to `id` in serving.identity.attributes"
+            )
             raise UsageError("this server does not know whose pages you may read", hint=hint)
         if asked is not None and own and {str(each) for each in own} != {asked}:
             hint = f"omit `user`, or use {own[0]}" if len(own) == 1 else "omit `user`"
@@ -616,7 +618,7 @@ def _no_tool(name: str, tools: Mapping[str, ServerTool], options: Options) -> Us
     near = did_you_mean(name[:100], tools)
     hint = f"did you mean `{near}`?" if near else f"available tools: {listing(tools, 30)}"
     if options.read_only and any(each.name == name and each.writes for each in TOOLS):
-        hint = "this server is read-only, as replicas are: ask whoever runs it where the context can be changed"
+        hint = "this server is read-only; ask whoever runs it where you can change the context"
     return UsageError(f"there is no tool `{name[:100]}`", hint=hint)
 
 
@@ -639,7 +641,7 @@ def _answered(
         missing = error.details.get("attribute") if error.code == "policy" else None
         if missing is not None and call.identity.has_token:
             error.hint = (
-                "the access token does not state it: whoever runs this server maps a claim to it in "
+                "the access token does not contain it; whoever runs this server can map a claim to it in "
                 f"serving.identity.attributes.{missing}"
             )
         return ToolAnswer(error=call.shown_error(error)), has_run

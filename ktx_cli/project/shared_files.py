@@ -301,7 +301,10 @@ def copy_project(
     """
     for path in names:
         if checked_path(path) != path or path.split("/")[0] not in OWN_NAMES - {PRIVATE_NAME}:
-            raise StorageError(f"a copy cannot have the file {path!r}", hint="check who can write to the shared state")
+            raise StorageError(
+                f"the shared state contains the file {path!r}, which ktx does not store there",
+                hint="check who can write to the shared state",
+            )
     while (copy := open_copy(layout)) is None:
         try:
             layout.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -458,18 +458,20 @@ def database_failure(database: SharedDatabase, error: Exception, name: str = "th
     what = secrets.mask(one_line(str(error)))
     message = f"{name} cannot be used ({database}): {what}"
     check = Command("doctor", "--only", "shared")
-    hint = Hint("check that the server runs and `storage.postgres` is right: {}", check)
+    hint = Hint("check that the server is running and that `storage.postgres` is correct: {}", check)
     if getattr(error, "sqlstate", None) == NO_PRIVILEGE:
         hint = missing_right_hint()
     elif is_login_refused(error) or is_database_missing(error):
-        hint = Hint("the server runs, but refuses the connection; correct {}: {}", SettingPath(URL_SETTING), check)
+        hint = Hint(
+            "the server is running, but refuses the connection; correct {}: {}", SettingPath(URL_SETTING), check
+        )
     kind = UnreachableStateError if _is_unreachable(error) else StorageError
     return kind(message, hint=hint, details={"database": str(database)})
 
 
 def missing_right_hint() -> Hint:
     """Return the hint for a user who lacks a right."""
-    return Hint("the user lacks a right; this shows which: {}", Command("doctor", "--only", "shared"))
+    return Hint("the user lacks a right; to see which one: {}", Command("doctor", "--only", "shared"))
 
 
 class UnreachableStateError(StorageError):
@@ -704,7 +706,7 @@ def migrate(database: SharedDatabase, connection: SharedStateConnection) -> None
                 raise taken_schema(database, taken)
             query = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'procrastinate_jobs'"
             if connection.execute(query, (database.schema,)).fetchone() is not None:
-                message = f"the schema {database.schema} has the queue of another project"
+                message = f"the schema {database.schema} contains the queue of another project"
                 raise StorageError(message, hint=Hint("choose another {}", SettingPath("storage.postgres.schema")))
             connection.execute(f"CREATE TABLE {META} (version BIGINT NOT NULL, changes BIGINT NOT NULL)")
             connection.execute(f"INSERT INTO {META} (version, changes) VALUES (0, 0)")
@@ -733,7 +735,7 @@ def foreign_tables_query(place: str) -> str:
 
 def taken_schema(database: SharedDatabase, tables: Sequence[str]) -> StorageError:
     """Return the error for a schema with tables in the place of ktx's tables."""
-    what = f"{'a table' if len(tables) == 1 else 'tables'} that ktx has not created: {listing(tables, 3)}"
+    what = f"{'a table' if len(tables) == 1 else 'tables'} that ktx did not create: {listing(tables, 3)}"
     hint = Hint("choose another {}, or drop what is in that schema", SettingPath("storage.postgres.schema"))
     return StorageError(f"the schema {database.schema} contains {what}", hint=hint)
 

@@ -179,7 +179,7 @@ def check_collections(
         for parts in {(name,), tuple(name.split(".", 1))}:
             for barred_name, barred in model.barred.items():
                 if any(_is_of_collection(table, parts) is not None for table in barred.tables):
-                    raise Refused(_definition_error(model.barred[barred_name].problem, f"`{name}` is not read"))
+                    raise Refused(_definition_error(model.barred[barred_name].problem, f"`{name}` cannot be read"))
             for source in model.sources.values():
                 below = None if source.table is None else _is_of_collection(source.table, parts)
                 if below is not None and _may_hide(model, source):

@@ -385,7 +385,7 @@ def identity(path: Path) -> tuple[int, int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise storage_error(path, error, "look at") from error
+        raise storage_error(path, error, "read") from error
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -75,7 +75,7 @@ def mask_misfit(column: Column, mask: Mask) -> str | None:
     if value is None:
         return None
     if column.stored_as is not None or column.type is SemanticType.TIME:
-        return "only null can stand for a time or a converted value"
+        return "a time or a converted value can only be masked with null"
     fits = {
         SemanticType.STRING: isinstance(value, str),
         SemanticType.NUMBER: isinstance(value, int | float) and not isinstance(value, bool),

@@ -118,9 +118,9 @@ def _probed(signal: Signal) -> ResultWarning | None:
     status = next(iter(statuses.found), None)
     if accepted or status == _BAD_REQUEST:  # it answers, and may rightly object to an empty request
         return None
-    does = f"accepts no {signal.name} within {PROBE_SECONDS:g} seconds"
+    does = f"did not accept {signal.name} within {PROBE_SECONDS:g} seconds"
     if status is not None:
-        does = f"answers with status {status}, so it accepts no {signal.name}"
+        does = f"responded with status {status}, so it does not accept {signal.name}"
     message = f"the collector in {signal.variable} {does}"
     hint = "check that it runs and accepts OTLP over HTTP at this address; for headers, see OTEL_EXPORTER_OTLP_HEADERS"
     return ResultWarning("telemetry_unavailable", message, hint=hint)

@@ -168,7 +168,7 @@ def test_a_server_that_accepts_every_access_token_of_its_issuer_warns(stopped: P
         config.write_text(f"{plain}serving:\n  identity: {issuer % scopes}\n")
         done = start(stopped, "--port", "0")
         assert done["ok"] and [each["code"] for each in done["warnings"]] == expected
-        assert all("any access token that the issuer gives out" in each["message"] for each in done["warnings"])
+        assert all("any access token that the issuer grants" in each["message"] for each in done["warnings"])
         assert ktx("mcp", "stop", folder=stopped).returncode == 0
 
 

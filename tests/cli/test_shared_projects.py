@@ -104,10 +104,10 @@ def test_the_schema_of_one_project_is_not_the_queue_of_another(
         pass
     database = shared_state_of(Layout(ingested))
     assert database is not None
-    with pytest.raises(StorageError, match="contains what ktx has not created"):
+    with pytest.raises(StorageError, match="contains objects that ktx did not create"):
         prepare_queue(database)
     assert shared_schema.rows("SELECT count(*) FROM QUEUE.rate_pauses") == [(1,)]
     shared_schema.rows(f'DROP SCHEMA "{shared_schema.queue}" CASCADE')
     prepare_queue(database)
-    with pytest.raises(StorageError, match="has the queue of another project"), open_for_writing(Layout(other)):
+    with pytest.raises(StorageError, match="contains the queue of another project"), open_for_writing(Layout(other)):
         pass

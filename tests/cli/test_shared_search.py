@@ -87,7 +87,7 @@ def test_a_user_without_rights_is_told_so(
         monkeypatch.setenv("KTX_STATE_URL", postgres_server.url(user=role, password="x"))
         error = ktx("search", "churn", "--project-dir", str(two), "--json").envelope["error"]
         assert f"the user `{role}` lacks the right USAGE" in error["message"] and "relation" not in error["message"]
-        assert error["hint"].startswith("the user lacks a right; this shows which: ktx doctor")
+        assert error["hint"].startswith("the user lacks a right; to see which one: ktx doctor")
     finally:
         close_search_readers()
         postgres_server.execute(f"DROP ROLE {role}")

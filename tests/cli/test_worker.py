@@ -258,7 +258,9 @@ def test_a_run_asks_no_model_if_the_queue_cannot_be_created(
     shared_schema.rows("CREATE TABLE QUEUE.customers (a integer)")
     answer = ktx("ingest", "--json")
     error = answer.envelope["error"]
-    assert answer.code == 1 and f"{shared_schema.queue}, where the queue would be" in error["message"], answer.out
+    assert answer.code == 1 and f"{shared_schema.queue}, which is reserved for the queue" in error["message"], (
+        answer.out
+    )
     assert not model.asked
 
 

@@ -65,7 +65,7 @@ def packages(shared: SharedCompany, package: dict[str, Any]) -> dict[str, tuple[
         "a private path": (with_files(**{".ktx/evil.md": some}), "cannot have the file"),
         "a path beside": (with_files(**{"evil.py": some}), "cannot have the file"),
         "git's own path": (with_files(**{"wiki/.git/hooks/x": some}), "leads into .git"),
-        "other settings": (with_files(**{"ktx.yaml": elsewhere}), "is not as in the run"),
+        "other settings": (with_files(**{"ktx.yaml": elsewhere}), "differs from the run"),
         "no settings": (with_files(**{"ktx.yaml": None}), "is not the name of a file"),
     }
 

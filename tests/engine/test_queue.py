@@ -67,7 +67,9 @@ def test_what_others_have_in_the_schema_stays(
         SELECT typname FROM pg_type WHERE typnamespace = '{shared_schema.queue}'::regnamespace
     """
     before = shared_schema.rows(query)
-    with pytest.raises(StorageError, match=f"the schema {shared_schema.queue}.* contains what ktx has not created"):
+    with pytest.raises(
+        StorageError, match=f"the schema {shared_schema.queue}.* contains objects that ktx did not create"
+    ):
         prepare_queue(database)
     assert shared_schema.rows(query) == before
 

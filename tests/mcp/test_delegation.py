@@ -407,11 +407,11 @@ def test_an_answer_that_exceeds_a_limit_uses_it_up(tmp_path: Path) -> None:
     assert refused(meter, caller, 1, rows=60) is None
     account = Account(meter, caller)
     account.admit(queries=1)
-    with pytest.raises(KtxError, match="100 rows in an hour"):
+    with pytest.raises(KtxError, match="100 rows per hour"):
         account.settle(rows=60, size=10)
     assert (account.taken.queries, account.taken.rows, account.taken.bytes) == (1, 40, 10)
     nothing = Account(meter, caller)
-    with pytest.raises(KtxError, match="100 rows in an hour"):
+    with pytest.raises(KtxError, match="100 rows per hour"):
         nothing.admit(queries=1)
     assert (nothing.taken.queries, nothing.taken.rows) == (0, 0), "refused before it runs"
     assert refused(meter, caller, size=990) is None, "no query"

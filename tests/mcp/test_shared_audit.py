@@ -118,7 +118,7 @@ def test_limits_count_what_servers_of_other_hosts_gave(shared: tuple[list[Layout
     for meter in (meters[0], meters[0], meters[1]):
         meter.admit(caller, queries=1)
     for meter, layout in zip(meters, shared[0], strict=True):
-        with pytest.raises(KtxError, match="3 queries in an hour"):
+        with pytest.raises(KtxError, match="3 queries per hour"):
             meter.admit(caller, queries=1)
         meter.close()
         assert not layout.mcp_usage.exists()

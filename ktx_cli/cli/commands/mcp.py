@@ -46,8 +46,7 @@ ATTRIBUTES = Annotated[
     ),
 ]
 AGENT = Annotated[
-    str | None,
-    Option("--agent", metavar="NAME", help="Agent in `serving.agents` that asks; its rights and limits apply."),
+    str | None, Option("--agent", metavar="NAME", help="Apply the rights and limits of this agent in `serving.agents`.")
 ]
 
 

@@ -141,7 +141,7 @@ def _of_database(context: CheckContext, database: SharedDatabase, facts: SharedF
     if abs(facts.ahead) > CLOCK_SECONDS:
         side = "behind" if facts.ahead > 0 else "ahead of"
         message = f"the clock of this host is {abs(facts.ahead):,.0f} s {side} that of the shared database"
-        compare = Hint("compare {} on both, and let a time service set them", Command("-u", program="date"))
+        compare = Hint("compare {} on both machines, and synchronize their clocks", Command("-u", program="date"))
         yield CheckResult(SHARED, Level.WARN, message, compare)
 
 
@@ -149,8 +149,8 @@ def _without_schema(database: SharedDatabase, facts: SharedFacts, where: str) ->
     if facts.is_standby:
         return _standby(where)
     if facts.may_create_schemas:
-        return CheckResult(SHARED, Level.OK, f"{where}: does not exist yet; the first run creates it")
-    message = f"{where}: does not exist, and the user `{facts.user}` may not create it"
+        return CheckResult(SHARED, Level.OK, f"{where}: the schema does not exist yet; the first run creates it")
+    message = f"{where}: the schema does not exist, and the user `{facts.user}` may not create it"
     hint = _administrator(f'CREATE SCHEMA "{database.schema}" AUTHORIZATION "{facts.user}"')
     return CheckResult(SHARED, Level.FAIL, message, hint, Concern.SETUP)
 
@@ -162,7 +162,7 @@ def _of_schema(context: CheckContext, database: SharedDatabase, facts: SharedFac
     schema, user = f'"{database.schema}"', f'"{facts.user}"'
     grant = f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user}; GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {user}"
     if not facts.may_read:
-        message = f"{where}: the user `{facts.user}` may not read it"
+        message = f"{where}: the user `{facts.user}` may not read the schema"
         return CheckResult(SHARED, Level.FAIL, message, _administrator(grant), Concern.SETUP)
     is_state = context.loaded.config.storage.state in SHARED_STORAGE
     is_old = is_state and not facts.is_current
@@ -173,20 +173,20 @@ def _of_schema(context: CheckContext, database: SharedDatabase, facts: SharedFac
         message = f"{where}: the user `{facts.user}` lacks {rights}, so this host can search, but runs fail here"
         return CheckResult(SHARED, Level.WARN, message, _administrator(grant))
     if is_old and facts.owners:
-        message = f"{where}: the tables are of an older ktx, and the user `{facts.user}` may not change them"
+        message = f"{where}: an older ktx created the tables, and the user `{facts.user}` may not change them"
         hint = _administrator("; ".join(f'GRANT "{owner}" TO {user}' for owner in facts.owners))
         return CheckResult(SHARED, Level.FAIL, message, hint, Concern.SETUP)
     if is_old and facts.version:
-        message = f"{where}: the tables are of {facts.created_by or 'an older ktx'}; the next run updates them"
+        message = f"{where}: {facts.created_by or 'an older ktx'} created the tables; the next run updates them"
         return CheckResult(SHARED, Level.WARN, message, Command("ingest"))
     if is_old:
-        return CheckResult(SHARED, Level.OK, f"{where}: has no tables yet; the first run creates them")
+        return CheckResult(SHARED, Level.OK, f"{where}: the schema has no tables yet; the first run creates them")
     return CheckResult(SHARED, Level.OK, where)
 
 
 def _standby(where: str) -> CheckResult:
-    hint = Hint("name the primary server in {}", SettingPath(_URL))
-    return CheckResult(SHARED, Level.FAIL, f"{where}: a standby server, on which nothing can be stored", hint)
+    hint = Hint("use the primary server in {}", SettingPath(_URL))
+    return CheckResult(SHARED, Level.FAIL, f"{where}: this is a standby server, on which nothing can be stored", hint)
 
 
 def _administrator(statements: str) -> Hint:
@@ -198,9 +198,8 @@ def _of_search(context: CheckContext, database: SharedDatabase) -> Iterator[Chec
 
     yield _of_vectors(context, database)
     if not is_indexed(database) and replicated(context) is None:  # a replica creates it when it starts
-        yield CheckResult(
-            SEARCH, Level.WARN, "this version of ktx has no index yet, so each search reads all files", Command("index")
-        )
+        message = "this version of ktx has no index yet, so each search reads all files"
+        yield CheckResult(SEARCH, Level.WARN, message, Command("index"))
 
 
 def _of_vectors(context: CheckContext, database: SharedDatabase) -> CheckResult:
@@ -248,15 +247,15 @@ def _of_queue(
         hint = _administrator(f'CREATE SCHEMA "{schema}" AUTHORIZATION "{facts.user}"')
         yield CheckResult(QUEUE, Level.FAIL, message, hint, Concern.SETUP)
     elif queue is None or (queue.version is None and queue.may_use):
-        yield CheckResult(QUEUE, Level.OK, "the first run with sources and a model creates it")
+        yield CheckResult(QUEUE, Level.OK, "the first run with sources and a model creates the queue")
     elif not queue.may_use:
         message = f"the user `{facts.user}` may not use the schema {schema}"
         hint = _administrator(f'GRANT "{queue.owner}" TO "{facts.user}"')
         yield CheckResult(QUEUE, Level.FAIL, message, hint, Concern.SETUP)
     elif queue.version != own:
-        message = f"belongs to {queue.version}, but this host has {own}; the next run here creates it anew"
+        message = f"{queue.version} created the queue, but this host has {own}; the next run here creates it again"
         update = Command("install", "--upgrade", "ktx-cli[workers]", program="pip")
-        yield CheckResult(QUEUE, Level.WARN, f"{message}, for which all hosts need the same version", update)
+        yield CheckResult(QUEUE, Level.WARN, f"{message}, and then all hosts need {own}", update)
     else:
         yield _of_units(context, queue)
 
@@ -272,12 +271,14 @@ def _of_units(context: CheckContext, queue: QueueFacts) -> CheckResult:
     since = age(round(queue.waiting_seconds))
     if not has_run and (queue.waiting or queue.stuck):
         left = plural(queue.waiting + queue.stuck, "work unit")
-        return CheckResult(QUEUE, Level.WARN, f"an interrupted run left {left}; the next run continues", ingest)
+        return CheckResult(QUEUE, Level.WARN, f"an interrupted run left {left}; the next run continues there", ingest)
     if queue.stuck:
-        message = f"{counts}, and {plural(queue.stuck, 'unit')} of workers that do not respond; others continue these"
+        message = (
+            f"{counts}, and {plural(queue.stuck, 'unit')} of workers that do not respond; other workers continue them"
+        )
         return CheckResult(QUEUE, Level.WARN, message, worker)
     if is_late and not queue.in_progress:
-        message = f"{counts}: no worker takes the units; the first was queued {since}"
+        message = f"{counts}: no worker is taking units; the first was queued {since}"
         return CheckResult(QUEUE, Level.WARN, message, worker)
     if not queue.workers and not own:
         message = "no worker is running, and `ingest.workers.coordinator` is false, so runs would wait for one"

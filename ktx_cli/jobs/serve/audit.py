@@ -83,7 +83,7 @@ class ChainCheck(Record):
         """Return the error of a chain that is broken."""
         if self.broken is None:
             return None
-        message = f"the audit log is not as ktx wrote it at {self.broken}: {self.reason}"
+        message = f"the audit log was changed or damaged at {self.broken}: {self.reason}"
         hint = "compare it with a copy of the log; lines after this place may have been changed, too"
         return KtxError(message, hint=hint, details={"broken": self.broken}, code="audit_broken")
 
@@ -109,7 +109,7 @@ def check_lines(
         entry = entry_of(text)
         reason = None
         if entry is None:
-            reason = "it is not a line that ktx wrote"
+            reason = "ktx did not write this line"
         elif not lines and not any(key in entry for key in _CHAIN):
             unchained += 1
             continue
@@ -122,7 +122,7 @@ def check_lines(
         elif entry.get("seq") != last.seq + 1 or entry.get("prev") != last.hash:
             reason = "it does not follow the line before it"
         if reason is None and noted is not None and entry is not None and entry["seq"] == noted.seq:
-            reason = None if entry["hash"] == noted.hash else "it is not the line that ktx wrote"
+            reason = None if entry["hash"] == noted.hash else "ktx wrote another line"
         if reason is not None:
             return ChainCheck(lines, unchained, first, last.seq, last.hash, place, reason)
         assert entry is not None
@@ -130,11 +130,13 @@ def check_lines(
         has_since = has_since or last.hash == since
     found = ChainCheck(lines, unchained, first, last.seq, last.hash)
     if first > 1 and lines < least:
-        return replace(found, broken=start, reason=f"lines before it are missing: ktx keeps the last {least:,}")
+        return replace(
+            found, broken=start, reason=f"lines before it are missing, although ktx keeps the last {least:,}"
+        )
     if noted is not None and (noted.seq > last.seq or (unchained and not lines)):
         return replace(found, broken="the end", reason="lines that ktx wrote are missing")
     if not has_since:
-        return replace(found, broken="the end", reason=f"no line has the hash {since} that you noted")
+        return replace(found, broken="the end", reason=f"no line has the hash {since}")
     return found
 
 

@@ -241,7 +241,7 @@ class Meter:
                 connection.execute(AGENT_USAGE.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
                 yield connection
         except (sqlite3.Error, OSError) as error:
-            message = f"{path}, which counts what agents take, cannot be used: {error}"
+            message = f"{path}, which counts the usage of agents, cannot be used: {error}"
             hint = "check the free space and the permissions of its folder; if the file is damaged, remove it"
             raise StorageError(message, hint=hint, details={"path": str(path)}) from error
 
@@ -292,7 +292,7 @@ def _frees_at(taken: Iterable[Taken], name: str, asked: int, most: float) -> flo
 
 
 def _exceeded(caller: CallerIdentity, setting: str, most: float, word: str, frees_at: float | None) -> KtxError:
-    message = f"the agent `{caller.agent}` may take {most:g} {word} in an hour for one person"
+    message = f"the agent `{caller.agent}` is limited to {most:g} {word} per hour for each person"
     details: dict[str, Any] = {"limit": setting, "most": most}
     if frees_at is None:
         return KtxError(message, hint="request less at once", details=details, code="rate_limit")

@@ -172,10 +172,10 @@ def _check_order(repository: Repository, published: Snapshot, commit: str) -> No
             "fetch the history, for a shallow clone with {}; to publish the commit anyway, run {}", fetch, force
         )
     elif repository.is_ancestor(commit, published.commit):
-        message = f"commit {new} is older than {old} and servers would go back to it"
+        message = f"commit {new} is older than {old} so servers would go back to it"
         hint = Hint("check out a newer commit; to publish this one anyway, run {}", force)
     else:
-        message = f"commit {new} does not follow {old} but has another history"
+        message = f"commit {new} does not follow {old} but has a different history"
         hint = Hint("merge the published commit; to publish this one anyway, run {}", force)
     details = {"commit": commit, "published": published.commit}
     raise GitError(message, hint=hint, details=details)
@@ -184,7 +184,7 @@ def _check_order(repository: Repository, published: Snapshot, commit: str) -> No
 def require_shared(layout: Layout) -> None:
     """Raise `ConfigError` for a project without a shared state."""
     if shared_state_of(layout) is None:
-        message = "a snapshot is in the shared state, but storage.state is not `postgres`"
+        message = "snapshots are stored in the shared state, but storage.state is not `postgres`"
         raise ConfigError(message, hint="set storage.state: postgres and storage.postgres")
 
 
@@ -237,7 +237,7 @@ class SnapshotFollower:
         if self.problem is not None:
             raise self.problem
         if self._served is None:
-            raise NotReadyError("no snapshot of this project is published", hint=_IN_A_CLONE)
+            raise NotReadyError("no snapshot of this project has been published", hint=_IN_A_CLONE)
         return self._served.project
 
     def refresh(self) -> None:

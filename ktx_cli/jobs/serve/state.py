@@ -132,9 +132,7 @@ def scope_warning(identity: Identity | None) -> ResultWarning | None:
     if identity is None or identity.scopes:
         return None
     audience = identity.audience or identity.resource
-    message = (
-        f"serving.identity.scopes is empty, so any access token that the issuer gives out for {audience} is accepted"
-    )
+    message = f"serving.identity.scopes is empty, so any access token that the issuer grants for {audience} is accepted"
     setting = Command("config", "set", "serving.identity.scopes", '["ktx:read"]')
     return ResultWarning(
         "scopes", message, hint=Hint("name a scope that only clients of this server get, for example: {}", setting)

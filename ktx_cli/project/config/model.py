@@ -81,11 +81,11 @@ _RESERVED: Final = re.compile(r"public|information_schema|pg_.*", re.IGNORECASE)
 def _schema_name(name: str) -> str:
     if not _SCHEMA.fullmatch(name) or len(name) > LONGEST_SCHEMA:
         rule = (
-            f"must consist of letters, digits and underscores, begin with no digit, and have at most {LONGEST_SCHEMA}"
+            f"must consist of at most {LONGEST_SCHEMA} letters, digits and underscores, and must not begin with a digit"
         )
-        raise wrong(f"{rule} characters", of_value=True)
+        raise wrong(rule, of_value=True)
     if _RESERVED.fullmatch(name):
-        raise wrong("must name a schema that is for this project alone", of_value=True)
+        raise wrong("must be a schema that only this project uses", of_value=True)
     return name
 
 
@@ -101,15 +101,15 @@ class PostgresStorage(Block):
 
     url: str = setting(
         REQUIRED,
-        "URL of the database, whose user may create a schema or owns one. It must come from this machine: `env:NAME`, "
-        "`keyring:NAME`, or a `file:` that is not part of the project.",
+        "URL of the database. Its user must own the schema, or be allowed to create it. The URL must come from this "
+        "machine: `env:NAME`, `keyring:NAME`, or a `file:` that is not part of the project.",
         secret=True,
         example="env:KTX_STATE_URL",
         min_length=1,
     )
     schema_name: SchemaName = setting(
         REQUIRED,
-        "The schema for this project alone, so not `public`: letters, digits and underscores. ktx creates it if it "
+        "Schema that only this project uses, so not `public`: letters, digits and underscores. ktx creates it if it "
         "does not exist.",
         alias="schema",
         example="ktx_sales",
@@ -172,7 +172,7 @@ class KtxConfig(Block):
         Semantic, "The semantic layer files, how dates are truncated, and which definitions answers may use."
     )
     mcp: Mcp = setting(Mcp, "The MCP server for agents.")
-    serving: Serving = setting(Serving, "Who may ask the MCP server.")
+    serving: Serving = setting(Serving, "Who may use the MCP server.")
     storage: Storage = setting(Storage, "Where ktx stores its state.")
     agent: Agent = setting(Agent, "Only other versions use these settings.", status="dead")
     memory: Any = setting(None, "Documented by other versions, but never used.", status="dead")

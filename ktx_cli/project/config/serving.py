@@ -109,8 +109,8 @@ class Identity(StrictBlock):
     write_scopes: list[str] = setting(["ktx:write"], "Scopes that a token needs for tools that write.")
     attributes: Annotated[dict[str, str], AfterValidator(_attribute_claims)] = setting(
         {"id": "sub"},
-        "Attributes of the caller, used by row policies: NAME -> claim of the token. A dot leads into an object. "
-        "`id` determines whose wiki pages the caller may read.",
+        "Attributes of the caller, used by row policies: NAME -> claim of the token. A dot leads to a claim inside "
+        "another one. `id` determines whose wiki pages the caller may read.",
         example={"id": "sub", "region": "department.region"},
     )
     leeway_seconds: int = setting(30, "Tolerated difference between the clocks, in seconds.", ge=0, le=300)
@@ -145,17 +145,17 @@ class AgentClient(StrictBlock):
     )
     attributes: dict[str, Attribute] | None = setting(
         None,
-        "Attributes of the agent itself: row policies must hold for it and for the person. By default, they must "
-        "hold for the person only.",
+        "Attributes of the agent itself. Row policies then apply to the agent and to the person; by default, only to "
+        "the person.",
         example={"region": "EU"},
     )
     limits: AgentLimits = setting(AgentLimits, "Limits per hour and person.")
 
 
 class Serving(StrictBlock):
-    """Who may ask the MCP server."""
+    """Who may use the MCP server."""
 
-    identity: Identity | None = setting(None, "Access tokens for HTTP clients. Without it, one token is for all.")
+    identity: Identity | None = setting(None, "Access tokens for HTTP clients. Without it, all clients use one token.")
     agents: dict[str, AgentClient] = setting(
         {},
         "Agents that act for people, by the client ID in their tokens (`act.sub`, `azp` or `client_id`), or by the "

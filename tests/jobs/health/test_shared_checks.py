@@ -328,7 +328,7 @@ SITUATIONS = [
     Situation(server_down, "shared", "fail", "Connection refused", "pg_isready -h 127.0.0.1 -p ", 1),
     Situation(wrong_password, "shared", "fail", "password authentication failed", EXPORT, 3),
     Situation(no_database, "shared", "fail", '"nowhere" does not exist', f'{ADMIN}CREATE DATABASE "nowhere"', 3),
-    Situation(tables_of_others, "shared", "fail", "that ktx has not created: runs", SCHEMA, 3),
+    Situation(tables_of_others, "shared", "fail", "that ktx did not create: runs", SCHEMA, 3),
     Situation(no_variable, "shared", "fail", "KTX_STATE_URL", EXPORT, 3),
     Situation(no_schema, "shared", "ok", "the first run creates it"),
     Situation(no_schema_nor_right, "shared", "fail", "may not create it", "as an administrator: CREATE SCHEMA ", 3),
@@ -339,21 +339,23 @@ SITUATIONS = [
     Situation(
         older_of_another, "shared", "fail", "may not change them", 'as an administrator: GRANT "postgres" TO ', 3
     ),
-    Situation(no_right_to_read, "shared", "fail", "may not read it", "as an administrator: GRANT USAGE, CREATE ON", 3),
+    Situation(
+        no_right_to_read, "shared", "fail", "may not read the schema", "as an administrator: GRANT USAGE, CREATE ON", 3
+    ),
     Situation(reader, "shared", "warn", "lacks INSERT, UPDATE, DELETE", "as an administrator: GRANT USAGE, CREATE ON"),
     Situation(other_clock, "shared", "warn", "s ahead of that of the shared database", "date -u"),
-    Situation(queue_later, "shared:queue", "ok", "the first run with sources and a model creates it"),
+    Situation(queue_later, "shared:queue", "ok", "the first run with sources and a model creates the queue"),
     Situation(
         queue_without_right, "shared:queue", "fail", "may not create it", "as an administrator: CREATE SCHEMA", 3
     ),
     Situation(queue_of_another, "shared:queue", "fail", "may not use the schema", "as an administrator: GRANT ", 3),
-    Situation(queue_with_others, "shared:queue", "fail", "what ktx has not created", SCHEMA, 3),
-    Situation(queue_with_tables_of_another_user, "shared:queue", "fail", "what ktx has not created", SCHEMA, 3),
+    Situation(queue_with_others, "shared:queue", "fail", "objects that ktx did not create", SCHEMA, 3),
+    Situation(queue_with_tables_of_another_user, "shared:queue", "fail", "objects that ktx did not create", SCHEMA, 3),
     Situation(queue_beside_a_table_of_another_user, "shared:queue", "ok", "runs process their units themselves"),
     Situation(
         own_schema_with_a_queue_of_another, "shared:queue", "fail", "may not use", f'{ADMIN}GRANT "postgres" TO ', 3
     ),
-    Situation(queue_of_another_version, "shared:queue", "warn", "belongs to procrastinate 0.1", UPGRADE),
+    Situation(queue_of_another_version, "shared:queue", "warn", "procrastinate 0.1 created the queue", UPGRADE),
     Situation(idle_queue, "shared:queue", "ok", "runs process their units themselves"),
     Situation(no_worker, "shared:queue", "warn", "runs would wait for one", "ktx worker"),
     Situation(left_units, "shared:queue", "warn", "an interrupted run left 2 work units", "ktx ingest"),
