@@ -124,7 +124,7 @@ def test_settings_that_require_each_other_are_set_by_the_command_in_the_hint(
     [
         ("ktx-sales", "must consist of at most"),
         ("9_sales", "must not begin with a digit"),
-        ("x" * 58, "have at most 57 characters"),
+        ("x" * 58, "at most 57 letters"),
         ("public", "that only this project uses"),
         ("PG_catalog", "that only this project uses"),
         ("information_schema", "that only this project uses"),
