@@ -106,7 +106,7 @@ FEW_NAMES: Final = 12
 def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return the hint for an unknown name: the name that was probably meant, similar ones, or all if there are few.
 
-    `prefix` is what stands before the name, such as `orders.`, so that the suggested name can replace the whole.
+    `prefix` is the text before the name, such as `orders.`, so that the suggested name can replace the whole.
     """
     names = sorted(set(known))
     none = f"none of the {len(names):,} available names is similar" if names else "none are defined"

@@ -309,7 +309,7 @@ _DATED: Final = (
     rf"|{_PART}[\s/-]*(?:of\s+|in\s+)?{_YYYY}|{_YYYY}(?:-\d\d(?:-\d\d)?|[\s/-]?q[1-4])"
     rf"|(?:(?:fiscal |financial |calendar )?year\s+|fy\s*)?{_YYYY})(?![\d/.-]*\d)"
 )
-"""Periods of which the year is known."""
+"""Periods with a known year."""
 _SPAN: Final = rf"(?:(?:last|past|previous|trailing)\s+{_NUMBER}[\s-]{_UNIT}s?|past\s+(?:week|month|quarter|year))\b"
 """Periods that the query form counts back from today."""
 _CALENDAR: Final = (
