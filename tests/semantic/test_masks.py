@@ -286,8 +286,8 @@ def test_a_column_that_contains_a_masked_one_is_masked(tmp_path: Path) -> None:
         ("{name: c, type: number, mask: {value: true}}", "the column is a number"),
         ("{name: c, type: string, mask: {value: 0}}", "the column is a string"),
         ("{name: c, type: boolean, mask: {value: 'no'}}", "the column is a boolean"),
-        ("{name: c, type: time, mask: {value: '2020-01-01'}}", "only null"),
-        ("{name: c, type: time, stored_as: iso_date, mask: {value: '2020-01-01'}}", "only null"),
+        ("{name: c, type: time, mask: {value: '2020-01-01'}}", "can only be masked with null"),
+        ("{name: c, type: time, stored_as: iso_date, mask: {value: '2020-01-01'}}", "can only be masked with null"),
     ],
 )
 def test_a_value_that_does_not_fit_the_column(column: str, why: str, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_only_a_commit_that_follows_the_published_one_replaces_it(clone: Clone) 
     assert clone.publish(first).replaced is None
     assert clone.publish(second).replaced == first
     assert clone.publish(second).replaced == second
-    for commit, reason in ((first, "is older than"), (other, "has another history")):
+    for commit, reason in ((first, "is older than"), (other, "has a different history")):
         with pytest.raises(GitError, match=reason) as error:
             clone.publish(commit)
         assert "ktx mcp publish --force" in str(error.value.hint)
@@ -102,7 +102,7 @@ def test_a_commit_that_was_never_pushed_is_not_a_matter_of_a_shallow_clone(clone
     assert "push that commit from " in hint and "git fetch;" in hint and "--unshallow" not in hint, hint
     assert "ktx mcp publish --force" in hint and published(clone) == unpushed
     complete.git("fetch", "-q")
-    with pytest.raises(GitError, match="has another history"):
+    with pytest.raises(GitError, match="has a different history"):
         complete.publish("main")
 
 
