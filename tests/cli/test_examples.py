@@ -57,6 +57,7 @@ SHARED = "it needs a shared state in Postgres"
 SERVER = "it serves until it is stopped"
 PARSED_ONLY = {
     "ktx agents install --target claude-code --install-dir ../app": "it needs the folder of an application",
+    "ktx config unset connections.warehouse.allowed_functions.0": "the demo has no such list",
     "ktx demo": DEMO,
     "ktx demo my-demo --seed 11": DEMO,
     "ktx evolve company/net-revenue --runs 8": MODEL,
